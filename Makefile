@@ -59,7 +59,7 @@ $(BIN)/python:
 	@set -e; \
 	for python in python3.11 python3.12 python3; do \
 		if command -v $$python >/dev/null 2>&1; then \
-			$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || continue; \
+			$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 			echo "$$python -m venv $(VENV)"; \
 			exec $$python -m venv $(VENV); \
 		fi; \
