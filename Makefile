@@ -22,7 +22,8 @@ demo: $(VENV)/product.stamp
 	@exec $(BIN)/python -m config.demo
 
 test: $(VENV)/tools.stamp browser
-	@exec env DJANGO_ENV=test $(BIN)/python -m pytest -n 2
+	@exec env DJANGO_ENV=test $(BIN)/python -m config.embedded --data-dir $(DATA_DIR)/test run \
+		$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/tools.stamp
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """PostgreSQL's programs as pip installed them, and the account that may run them.
 
-PostgreSQL refuses to run as root, so root hands it to an account without rights. That account must be
-able to reach the programs and the data, which is not so below a directory that is root's alone.
+PostgreSQL refuses to run as root, so root hands it to an account without rights. That account must
+be able to reach the programs and the data, and it cannot below a directory that is root's alone.
 """
 
 from __future__ import annotations

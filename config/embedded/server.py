@@ -215,7 +215,7 @@ class Server:
         write_private(self._record_path, json.dumps(asdict(self.record), indent=2))
 
     def _settle(self) -> Path:
-        """Return the directory the cluster lies in: the data directory wherever that is possible."""
+        """Return the directory the cluster lies in: the data directory wherever possible."""
         if self.record.elsewhere is not None and Path(self.record.elsewhere).is_dir():
             return Path(self.record.elsewhere)
         home = self.data_dir
