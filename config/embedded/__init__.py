@@ -37,8 +37,7 @@ def server_url(data_dir: Path) -> str:
 def stop_server(data_dir: Path, mode: StopMode = "fast") -> None:
     """Stop the data directory's server if it runs. Raises EmbeddedServerError."""
     with _exclusive(data_dir) as server:
-        if server.running:
-            server.stop(mode)
+        server.stop(mode)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL on the command line: `python -m config.embedded start | url | stop | run`.
+"""The embedded PostgreSQL on the command line: `python -m config.embedded start|url|stop|run`.
 
 `psql "$(python -m config.embedded url)"` opens the server of the demo that is running, and
 `python -m config.embedded run COMMAND...` lends a command a server for as long as it runs.

@@ -6,7 +6,6 @@ import json
 import secrets
 import shutil
 import signal
-import socket
 import tempfile
 import time
 from contextlib import suppress
@@ -19,9 +18,9 @@ import psycopg
 from psycopg import sql
 
 from config.embedded.programs import Account, EmbeddedServerError, new_home, reachable_programs
+from config.ports import HOST, any_free, is_free
 from config.private_files import write_private
 
-HOST = "127.0.0.1"
 ROLE = DATABASE = "refund_desk"
 SUPERUSER = "postgres"
 START_SECONDS = 60
@@ -86,8 +85,8 @@ class Server:
         programs = reachable_programs(self.account, self.home)
         if not self.pgdata.exists():
             self._initialise(programs / "initdb")
-        if not _is_free(self.record.port):
-            self.record.port = _free_port()
+        if self.record.port == 0 or not is_free(self.record.port):
+            self.record.port = any_free()
         self.record.durable = durable
         self._save()
         settings = SETTINGS | {"port": str(self.record.port)} | ({} if durable else HASTY_SETTINGS)
@@ -95,8 +94,10 @@ class Server:
         self._pg_ctl("start", f"--log={self.pgdata / 'server.log'}", f"--options={options}")
 
     def stop(self, mode: StopMode) -> None:
-        """Stop the server and wait until it is gone."""
-        self._pg_ctl("stop", f"--mode={mode}")
+        """Stop the server, if it runs, and wait until it is gone."""
+        if self.running:
+            self._pg_ctl("stop", f"--mode={mode}")
+        self._end_orphans()
 
     def provide_database(self) -> None:
         """Make the product's role and database unless they exist.
@@ -158,8 +159,8 @@ class Server:
             self.account.run(initdb, arguments)
         partial.rename(self.pgdata)
 
-    def _clear_remains(self, *, durable: bool) -> None:
-        """Make room after a server that was killed."""
+    def _end_orphans(self) -> None:
+        """End what a server without its record or its parent has left."""
         orphans = self._processes()
         for process in orphans:
             with suppress(psutil.NoSuchProcess):
@@ -168,6 +169,10 @@ class Server:
         if alive:
             pids = ", ".join(str(process.pid) for process in alive)
             raise EmbeddedServerError(f"Processes of an earlier PostgreSQL do not end: {pids}")
+
+    def _clear_remains(self, *, durable: bool) -> None:
+        """Make room after a server that was killed."""
+        self._end_orphans()
         pid = self._postmaster_pid()
         if pid is not None and not durable and not self.record.durable:
             # Without fsync the files may be torn.
@@ -226,26 +231,6 @@ class Server:
             self._save()
         self.account.let_through(home)
         return home
-
-
-def _is_free(port: int) -> bool:
-    if port == 0:
-        return False
-    with socket.socket() as probe:
-        # As PostgreSQL does: connections that an earlier server has closed do not count.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _is_missing(connection: Connection, query: LiteralString, name: str) -> bool:
