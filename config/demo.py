@@ -28,7 +28,14 @@ from typing import Any
 from config.embedded import EmbeddedServerError, ensure_server, stop_server
 from config.ports import HOST, is_answered, is_free
 from config.private_files import write_private
-from config.processes import Processes, Program, ProgramError, kill_marked
+from config.processes import (
+    Processes,
+    Program,
+    ProgramError,
+    adopt_orphans,
+    kill_marked,
+    outlive_children,
+)
 
 READY_SECONDS = 120
 POLL_SECONDS = 0.2
@@ -96,8 +103,11 @@ class Place:
 
 def main() -> int:
     """Run the demo until a signal stops it; the exit code."""
+    adopt_orphans()
     for number in STOP_SIGNALS:
-        signal.signal(number, _stop_once)
+        # A demo that was started with nohup outlives its terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _stop_once)
     try:
         place = Place.from_environment(os.environ)
         place.data_dir.mkdir(parents=True, exist_ok=True)
@@ -156,13 +166,13 @@ def _prepare(processes: Processes) -> dict[str, Any]:
     it changes nothing when they are there.
     """
     print("Preparing the database")
-    processes.run("migrate", _manage("migrate", "--no-input"))
-    processes.run("collectstatic", _manage("collectstatic", "--no-input"))
+    processes.run("migrate", _management("migrate", "--no-input"))
+    processes.run("collectstatic", _management("collectstatic", "--no-input"))
     accounts: dict[str, Any] = json.loads(
-        processes.run("demo_accounts", _manage("demo_accounts", "--json"))
+        processes.run("demo_accounts", _management("demo_accounts", "--json"))
     )
     print("Loading the sample orders")
-    processes.run("load_samples", _manage("load_samples"))
+    processes.run("load_samples", _management("load_samples"))
     return accounts
 
 
@@ -170,9 +180,9 @@ def _start_product(place: Place, processes: Processes) -> None:
     print("Starting the web server, the workers and the sweeper")
     processes.start(
         Program("web", _gunicorn(place.web_port)),
-        Program("money", _manage("qcluster"), {"Q_CLUSTER_NAME": "money"}),
-        Program("books", _manage("qcluster"), {"Q_CLUSTER_NAME": "books"}),
-        Program("sweep", _manage("sweep", "--every", "1")),
+        Program("money", _management("qcluster"), {"Q_CLUSTER_NAME": "money"}),
+        Program("books", _management("qcluster"), {"Q_CLUSTER_NAME": "books"}),
+        Program("sweep", _management("sweep", "--every", "1")),
     )
     _wait(processes, partial(_is_ready, place.web), f"{place.web}/readyz is not ready")
 
@@ -235,7 +245,7 @@ def _sandbox(name: str, module: str, port: int, data_dir: Path, *options: str) -
     return Program(name, [*command, *options])
 
 
-def _manage(*arguments: str) -> list[str]:
+def _management(*arguments: str) -> list[str]:
     return [sys.executable, "manage.py", *arguments]
 
 
@@ -282,6 +292,7 @@ def _database(data_dir: Path) -> Iterator[str]:
         yield ensure_server(data_dir)
     finally:
         stop_server(data_dir)
+        outlive_children()
 
 
 @contextmanager

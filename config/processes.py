@@ -2,15 +2,18 @@
 
 Each program leads a session of its own, so that it and all its children are one process group. All
 of them, however deep, carry the data directory's mark in their environment: that is how a later
-start finds what an earlier one left behind when it was killed.
+start finds what an earlier one left behind when it was killed. The supervisor adopts the orphans
+below it, for in a container there may be nobody else to reap them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +34,8 @@ LONGEST_DELAY_SECONDS = 30.0
 # A program that lasted this long did not die of its start.
 STEADY_SECONDS = 60.0
 LOG_LINES_SHOWN = 15
+# From Linux's prctl.h.
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class ProgramError(RuntimeError):
@@ -163,6 +168,7 @@ class Processes:
         while True:
             if any(child.revive() for child in self._children):
                 self._write_pids()
+            self._reap_orphans()
             time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
@@ -178,6 +184,14 @@ class Processes:
         kill_marked(self._data_dir)
         self._pids_path.unlink(missing_ok=True)
 
+    def _reap_orphans(self) -> None:
+        own = {child.process.pid for child in self._children}
+        with suppress(ChildProcessError):
+            # Looking does not take: the end of our own children is for `revive` to see.
+            look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            while (found := os.waitid(os.P_ALL, 0, look)) and found.si_pid not in own:
+                os.waitpid(found.si_pid, 0)
+
     @property
     def _children(self) -> list[Child]:
         return [child for stage in self._stages for child in stage]
@@ -190,6 +204,17 @@ class Processes:
         """Tell drills where to find the programs: name and pid of each."""
         pids = {child.name: child.process.pid for child in self._children}
         write_private(self._pids_path, json.dumps(pids, indent=2))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one whose own parent ends before it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def outlive_children() -> None:
+    """Wait until the children that are ending, adopted ones too, have ended."""
+    psutil.wait_procs(psutil.Process().children(), timeout=STOP_SECONDS)
 
 
 def kill_marked(data_dir: Path) -> None:

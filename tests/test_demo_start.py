@@ -1,0 +1,198 @@
+"""`python -m config.demo`, end to end: what it opens, what it keeps, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import psycopg
+import pytest
+
+from config.embedded import stop_server
+from config.ports import HOST, any_free
+from config.processes import MARK, kill_marked
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_SECONDS = 120
+STOP_SECONDS = 60
+
+# Two demos at once would be slow, not wrong.
+pytestmark = pytest.mark.xdist_group("demo")
+
+
+@dataclass
+class Demo:
+    """A demo on a data directory and ports of its own."""
+
+    data_dir: Path
+    ports: dict[str, int]
+
+    def start(self) -> None:
+        environment = {**os.environ, "DATA_DIR": str(self.data_dir)}
+        environment |= {name: str(port) for name, port in self.ports.items()}
+        # It is to start a PostgreSQL of its own.
+        environment.pop("DATABASE_URL", None)
+        with self._output.open("a") as output:
+            self.supervisor = subprocess.Popen(
+                [sys.executable, "-m", "config.demo"],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        _wait(lambda: self.supervisor.poll() is not None or self.ready_file.exists(), READY_SECONDS)
+        assert self.supervisor.poll() is None, self._output.read_text()
+        assert self.ready_file.exists(), self._output.read_text()
+
+    def stop(self) -> int:
+        self.supervisor.send_signal(signal.SIGTERM)
+        return self.supervisor.wait(timeout=STOP_SECONDS)
+
+    @property
+    def ready_file(self) -> Path:
+        return self.data_dir / "demo.json"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads(self.ready_file.read_text())
+        return facts
+
+    def pids(self) -> dict[str, int]:
+        pids: dict[str, int] = json.loads((self.data_dir / "processes.json").read_text())
+        return pids
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that runs for this data directory, PostgreSQL too."""
+        return [process for process in psutil.process_iter() if self._belongs(process)]
+
+    def count_orders(self) -> int:
+        with psycopg.connect(self.facts["database_url"]) as connection:
+            row = connection.execute("SELECT count(*) FROM returns_order").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def clear(self) -> None:
+        """End whatever a failed test has left."""
+        if self.supervisor.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                self.stop()
+        self.supervisor.kill()
+        kill_marked(self.data_dir)
+        stop_server(self.data_dir)
+
+    @property
+    def _output(self) -> Path:
+        return self.data_dir / "output.log"
+
+    def _belongs(self, process: psutil.Process) -> bool:
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == str(self.data_dir):
+                return True
+            return process.name() == "postgres" and process.cwd().startswith(str(self.data_dir))
+        return False
+
+
+@pytest.fixture
+def demo() -> Iterator[Demo]:
+    # Not tmp_path: PostgreSQL's account cannot reach what belongs to root alone.
+    with tempfile.TemporaryDirectory(prefix="refund-desk-test-") as directory:
+        ports = {name: any_free() for name in ("PORT", "PROVIDER_PORT", "ERP_PORT")}
+        demo = Demo(Path(directory).resolve(), ports)
+        demo.start()
+        try:
+            yield demo
+        finally:
+            demo.clear()
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> None:
+    """Return once a condition holds, or when the time is up: the caller asserts."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """The addresses a process accepts connections or datagrams on."""
+    with suppress(psutil.NoSuchProcess):
+        return {
+            (connection.laddr.ip, connection.laddr.port)
+            for connection in process.net_connections(kind="inet")
+            if connection.status in {psutil.CONN_LISTEN, psutil.CONN_NONE} and connection.laddr
+        }
+    return set()
+
+
+def test_demo_is_ready_listens_on_loopback_only_and_leaves_no_process_behind(demo: Demo) -> None:
+    facts = demo.facts
+    assert set(facts) == {"web", "provider", "erp", "database_url", "users", "tokens"}
+    assert set(facts["users"]) == {"desk", "manager", "finance", "admin"}
+    assert set(facts["tokens"]) == {"integration", "online", "manager", "finance"}
+    assert demo.ready_file.stat().st_mode & 0o077 == 0
+    assert httpx.get(f"{facts['web']}/readyz", trust_env=False).status_code == 200
+    assert set(demo.pids()) == {"provider", "erp", "web", "money", "books", "sweep"}
+
+    processes = demo.processes()
+    addresses = {address for process in processes for address in _listening(process)}
+    assert {host for host, _ in addresses} == {HOST}
+    assert set(demo.ports.values()) <= {port for _, port in addresses}
+
+    assert demo.stop() == 0
+    assert [process for process in processes if process.is_running()] == []
+    assert demo.processes() == []
+    assert not demo.ready_file.exists()
+
+
+def test_demo_that_was_killed_starts_again_with_its_data(demo: Demo) -> None:
+    orders, users, old_pids = demo.count_orders(), demo.facts["users"], demo.pids()
+    assert orders >= 60
+    demo.supervisor.kill()
+    demo.supervisor.wait()
+    demo.ready_file.unlink()
+
+    demo.start()
+
+    assert demo.count_orders() == orders
+    assert demo.facts["users"] == users
+    assert set(demo.pids().values()).isdisjoint(old_pids.values())
+    assert [pid for pid in old_pids.values() if psutil.pid_exists(pid)] == []
+
+
+def test_process_that_dies_is_started_again(demo: Demo) -> None:
+    old_pid = demo.pids()["money"]
+    old_workers = psutil.Process(old_pid).children(recursive=True)
+    os.kill(old_pid, signal.SIGKILL)
+
+    _wait(lambda: demo.pids()["money"] != old_pid, READY_SECONDS)
+
+    assert psutil.pid_exists(demo.pids()["money"])
+    _wait(lambda: not any(worker.is_running() for worker in old_workers), STOP_SECONDS)
+    assert [worker for worker in old_workers if worker.is_running()] == []
+
+
+def test_second_demo_on_the_same_data_is_refused(demo: Demo) -> None:
+    environment = {**os.environ, "DATA_DIR": str(demo.data_dir)}
+    second = subprocess.run(
+        [sys.executable, "-m", "config.demo"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert second.returncode == 1
+    assert "already" in second.stderr
+    assert demo.supervisor.poll() is None
