@@ -105,8 +105,8 @@ class Sandbox(ABC):
         fault = self.faults.take(request)
         return self._refused_or_lost(request, fault) if fault else self._carried_out(request, None)
 
-    def start(self) -> None:
-        self.stopping.clear()
+    def start(self) -> None:  # noqa: B027 - most have nothing to start
+        """Begin what runs in the background."""
 
     def stop(self) -> None:
         self.stopping.set()
@@ -138,9 +138,10 @@ class Sandbox(ABC):
             if mode == "garbage_after":
                 answer = GARBAGE
             self._requests.note(request, self.parameters(request), fault, answer)
+            lost = mode == "drop_after"
             if fault and mode == "slow":
-                self.stopping.wait(fault.seconds)
-        return None if mode == "drop_after" else answer
+                lost = self.stopping.wait(fault.seconds)  # stopped meanwhile: never answered
+        return None if lost else answer
 
     def _arrive_later(self, request: Request, seconds: float) -> None:
         def arrive() -> None:

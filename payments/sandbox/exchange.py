@@ -18,6 +18,8 @@ class BadRequestError(Exception):
 
 @dataclass(frozen=True)
 class Request:
+    """One request; header names are in lower case."""
+
     method: str
     path: str
     query: str
@@ -26,7 +28,7 @@ class Request:
 
     @property
     def idempotency_key(self) -> str | None:
-        return self.headers.get("Idempotency-Key")
+        return self.headers.get("idempotency-key")
 
     @property
     def target(self) -> str:

@@ -30,9 +30,9 @@ TRANSPORT_MODES = frozenset(
 @dataclass(eq=False)
 class Fault:
     mode: str
-    times: int = 1
-    match: str | None = None
-    seconds: float = 1.0
+    times: int
+    match: str | None
+    seconds: float
 
     def fits(self, request: Request, default_target: str) -> bool:
         """Without `match`, or with one that names no path, only the default target is hit."""
@@ -59,13 +59,15 @@ class FaultBook:
             raise BadRequestError(f"unknown field: {', '.join(sorted(unknown))}")
         if document.get("mode") not in self._modes:
             raise BadRequestError(f"mode must be one of: {', '.join(sorted(self._modes))}")
-        fault = Fault(**document)
-        if not isinstance(fault.times, int) or fault.times < 1:
+        times, seconds = document.get("times", 1), document.get("seconds", 1.0)
+        if type(times) is not int or times < 1:
             raise BadRequestError("times must be a whole number, at least 1")
-        if not isinstance(fault.seconds, int | float) or fault.seconds < 0:
+        if type(seconds) not in {int, float} or seconds < 0:
             raise BadRequestError("seconds must be a number, not negative")
-        if fault.match is not None and not isinstance(fault.match, str):
+        match = document.get("match")
+        if match is not None and (not isinstance(match, str) or not match):
             raise BadRequestError("match must be text")
+        fault = Fault(document["mode"], times, match, seconds)
         with self._lock:
             self._faults.append(fault)
         return asdict(fault)

@@ -56,7 +56,6 @@ class Provider(Sandbox):
         return super().control_routes() | control.routes()
 
     def start(self) -> None:
-        super().start()
         self.courier.start()
 
     def stop(self) -> None:
@@ -160,6 +159,6 @@ def _replayed(saved: SavedAnswer, digest: str) -> Answer:
 
 def _authorize(request: Request) -> None:
     """Any key will do, but there must be one; raises Refusal."""
-    _, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    _, _, credentials = request.headers.get("authorization", "").partition(" ")
     if not credentials.strip():
         raise refusals.no_api_key()

@@ -22,21 +22,32 @@ class Refusal(Exception):
         message: str,
         *,
         executed: bool = False,
+        code: str | None = None,
+        param: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **facts: str,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.executed = executed
         self._headers = headers
-        self._error = {"type": kind, "message": message, **facts}
+        named = {"code": code, "param": param}
+        self._error = {"type": kind, "message": message} | {k: v for k, v in named.items() if v}
 
     def answer(self) -> Answer:
         return json_answer(self.status, {"error": self._error}, self._headers)
 
 
-def invalid(message: str, *, status: int = 400, executed: bool = False, **facts: str) -> Refusal:
-    return Refusal(status, "invalid_request_error", message, executed=executed, **facts)
+def invalid(
+    message: str,
+    *,
+    status: int = 400,
+    executed: bool = False,
+    code: str | None = None,
+    param: str | None = None,
+) -> Refusal:
+    return Refusal(
+        status, "invalid_request_error", message, executed=executed, code=code, param=param
+    )
 
 
 def no_api_key() -> Refusal:
@@ -91,12 +102,7 @@ def no_charge_to_refund(payment: Payment) -> Refusal:
 
 def card_declined() -> Refusal:
     return Refusal(
-        402,
-        "card_error",
-        "Your card was declined.",
-        executed=True,
-        code="card_declined",
-        decline_code="generic_decline",
+        402, "card_error", "Your card was declined.", executed=True, code="card_declined"
     )
 
 

@@ -19,6 +19,9 @@ from payments.sandbox.base import Sandbox
 from payments.sandbox.exchange import Answer, Request, refused
 from payments.sandbox.journal import JournalBusyError, JournalDamagedError
 
+# How long a stop may have to wait for the accepting loop to notice it.
+_STOP_POLL_SECONDS = 0.1
+
 
 class Connection(BaseHTTPRequestHandler):
     """One client connection, kept alive between requests."""
@@ -29,8 +32,14 @@ class Connection(BaseHTTPRequestHandler):
     wbufsize = -1  # head and body leave together, in one packet
 
     def _exchange(self) -> None:
-        request = self._request()
-        answer = self.server.sandbox.answer(request) if request else self._length_required()
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            self._send(refused(411, "length_required", "send a Content-Length"))
+            return
+        body = self.rfile.read(int(length))
+        is_whole = len(body) == int(length)  # a client that died while sending asked for nothing
+        answer = self.server.sandbox.answer(self._request(body)) if is_whole else None
         if answer is None:
             self._hang_up()
         else:
@@ -38,22 +47,15 @@ class Connection(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_DELETE = _exchange  # noqa: N815 - http.server looks these up
 
-    def _request(self) -> Request | None:
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            return None
+    def _request(self, body: bytes) -> Request:
         address = urlsplit(self.path)
         return Request(
             method=self.command,
             path=address.path,
             query=address.query,
-            headers=self.headers,
-            body=self.rfile.read(int(length)),
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=body,
         )
-
-    def _length_required(self) -> Answer:
-        self.close_connection = True
-        return refused(411, "length_required", "send a Content-Length")
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
@@ -135,7 +137,9 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
     sandbox.start()
-    threading.Thread(target=server.serve_forever, name="server", daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, args=(_STOP_POLL_SECONDS,), name="server", daemon=True
+    ).start()
     host, port = server.server_address[:2]
     address = f"http://{_in_url(str(host))}:{port}"
     sys.stdout.write(f"{parser.prog}: {address}, data in {options.data}\n")
