@@ -91,10 +91,10 @@ class Sandbox(ABC):
 
     # The base itself.
 
-    def commit(self, changes: Sequence[Change], *, durable: bool = True) -> None:
+    def commit(self, changes: Sequence[Change]) -> None:
         """Write the changes as one effect, then apply them."""
         with self.lock:
-            self._journal.append(changes, durable=durable)
+            self._journal.append(changes)
             for kind, facts in changes:
                 self._appliers[kind](facts)
 
