@@ -1,0 +1,252 @@
+"""Claim, call, record: the one implementation of the outbound protocol, for money and for books.
+
+    claim    one short transaction: the row is due and its lease is free -> lease it, note the
+             attempt, commit
+    call     no transaction is open; the worker checks its lease right before it
+    record   one short transaction: only if the lease token still stands
+
+This module is the only writer of the protocol's fields. What an outcome does to money or books is
+the business of the verbs that call `record`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from payments.models import AttemptRow, OutboundRow
+from payments.outcomes import Capabilities, Outcome, Purpose
+from payments.protocol import Decision, Facts, Judgement, Step, Timing, Verdict, decide, judge
+from returns.states import TASK_EDGES, TaskState, edge
+
+# Between first send and the end of the safe time to re-send: clocks differ, networks are slow.
+KEY_MEMORY_MARGIN = timedelta(hours=1)
+
+_TARGET = {
+    verdict: edge(TASK_EDGES, verdict.value).target
+    for verdict in Verdict
+    if verdict is not Verdict.STAY
+}
+
+
+def timing() -> Timing:
+    """The configured lease, call and margin, in seconds."""
+    return Timing(**settings.OUTBOUND_TIMING)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's right to make one call about one row, until its lease ends."""
+
+    row_id: int
+    lease: int
+    purpose: Purpose
+    asked_at: datetime
+    # On a clock that also runs while the machine sleeps: after this no call may start.
+    call_before: float
+
+
+def boot_seconds() -> float:
+    """Seconds on a clock that keeps running while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def may_call(claim: Claim) -> bool:
+    """Asked right before the call: a worker that slept past its lease must not send."""
+    return boot_seconds() < claim.call_before
+
+
+def claim(
+    rows: type[OutboundRow], attempts: type[AttemptRow], row_id: int, capabilities: Capabilities
+) -> Claim | Decision:
+    """Lease a row for its next call, or say why not.
+
+    Returns a Claim when exactly this worker got the row. Otherwise the decision that was reached:
+    WAIT (nothing due, or somebody holds it) or PARK (already carried out here).
+    """
+    times, began = timing(), boot_seconds()
+    with transaction.atomic():
+        row, facts = _read(rows, row_id)
+        decision = decide(facts, capabilities, times)
+        if decision.step is Step.WAIT:
+            return decision
+        if decision.step is Step.PARK:
+            _claimed(rows, row, **_parked(facts, decision.attention))
+            return decision
+        purpose = Purpose(decision.step.value)
+        lease_until = facts.now + timedelta(seconds=times.lease_seconds)
+        fields = _sending(row, facts, lease_until, capabilities) if purpose is Purpose.SEND else {}
+        if facts.state == TaskState.SENDING:
+            fields = {"state": TaskState.UNKNOWN, "in_doubt": True}
+        died = facts.lease_until is not None
+        fields |= {
+            "lease": row.lease + 1,
+            "lease_until": lease_until,
+            "deaths": row.deaths + died,
+            # If this worker dies, the end of its lease is when somebody must look.
+            "next_look_at": lease_until,
+        }
+        if not _claimed(rows, row, **fields):
+            return Decision(Step.WAIT)
+        attempts._default_manager.create(
+            row_id=row.pk,
+            lease=row.lease + 1,
+            step=AttemptRow.Step.STARTED,
+            purpose=purpose,
+            worker=worker_name(),
+            at=facts.now,
+        )
+    call_before = began + times.lease_seconds - times.call_seconds - times.margin_seconds
+    return Claim(row_id, row.lease + 1, purpose, facts.now, call_before)
+
+
+def holds(row: OutboundRow, claim: Claim) -> bool:
+    """Whether the claim's lease token still stands on a row that is locked."""
+    return row.lease == claim.lease and row.lease_until is not None
+
+
+def record(
+    row: OutboundRow,
+    attempts: type[AttemptRow],
+    claim: Claim,
+    outcome: Outcome,
+    capabilities: Capabilities,
+) -> Judgement:
+    """Write what a call ended in. The caller holds the row's lock and has checked `holds`."""
+    _, facts = _read(type(row), row.pk)
+    judgement = judge(facts, claim.purpose, claim.asked_at, outcome, capabilities)
+    attempts._default_manager.create(
+        row_id=row.pk,
+        lease=claim.lease,
+        step=AttemptRow.Step.ENDED,
+        purpose=claim.purpose,
+        worker=worker_name(),
+        outcome=type(outcome).__name__.lower(),
+        detail=_words(outcome),
+        at=facts.now,
+    )
+    news = judgement.verdict not in (Verdict.STAY, Verdict.DOUBT)
+    move(
+        row,
+        facts.now,
+        judgement.verdict,
+        look_after_seconds=judgement.look_after_seconds,
+        in_doubt=judgement.in_doubt,
+        refused_in_doubt=judgement.refused_in_doubt,
+        quiet_looks=0 if news else row.quiet_looks + 1,
+        deaths=0,
+        attention=judgement.attention or row.attention,
+        last_answer=_words(outcome),
+        **({"absent_at": claim.asked_at} if judgement.absent else {}),
+    )
+    return judgement
+
+
+def move(
+    row: OutboundRow,
+    now: datetime,
+    verdict: Verdict,
+    *,
+    look_after_seconds: float | None = None,
+    **fields: Any,
+) -> None:
+    """Move a locked row along one edge, end any lease on it and say when to look again."""
+    if verdict is not Verdict.STAY:
+        fields["state"] = _TARGET[verdict]
+    final = verdict in (Verdict.SUCCEED, Verdict.DECLINE)
+    looks = look_after_seconds is not None and not final and verdict is not Verdict.PARK
+    fields |= {
+        "lease": row.lease + (row.lease_until is not None),
+        "lease_until": None,
+        "next_look_at": now + timedelta(seconds=look_after_seconds or 0) if looks else None,
+    }
+    if final:
+        fields |= {"finished_at": now, "attention": ""}
+    _write(row, fields)
+
+
+def give_back(row: OutboundRow, now: datetime) -> None:
+    """What had succeeded was undone by the other side; the row is locked."""
+    target = edge(TASK_EDGES, "give_back").target
+    _write(row, {"state": target, "finished_at": now, "attention": "returned_after_success"})
+
+
+def look_now(row: OutboundRow, now: datetime) -> None:
+    """A person wants to know: make a locked row due at once, also one that was set aside."""
+    if row.state == TaskState.STUCK:
+        move(row, now, Verdict.DOUBT, look_after_seconds=0, in_doubt=True, absent_at=None)
+    elif row.lease_until is None:
+        _write(row, {"next_look_at": now})
+
+
+def until_nothing_is_due(step: Callable[[], bool]) -> int:
+    """Take steps while they are granted; every outcome either ends the row or schedules a look."""
+    taken = 0
+    while step():
+        taken += 1
+    return taken
+
+
+def worker_name() -> str:
+    """Which process makes a call: host and pid, as written on every attempt."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _read(rows: type[OutboundRow], row_id: int) -> tuple[OutboundRow, Facts]:
+    row = rows._default_manager.annotate(now=Now()).get(pk=row_id)
+    return row, Facts(**{name: getattr(row, name) for name in Facts.__dataclass_fields__})
+
+
+def _sending(
+    row: OutboundRow, facts: Facts, lease_until: datetime, capabilities: Capabilities
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "state": TaskState.SENDING,
+        "last_sent_at": facts.now,
+        "last_send_ends_at": lease_until,
+    }
+    if row.first_sent_at is None:
+        fields["first_sent_at"] = facts.now
+        if capabilities.key_memory_seconds is not None:
+            memory = timedelta(seconds=capabilities.key_memory_seconds)
+            fields["safe_retry_until"] = facts.now + memory - KEY_MEMORY_MARGIN
+    return fields
+
+
+def _parked(facts: Facts, attention: str) -> dict[str, Any]:
+    doubt = {"in_doubt": True} if facts.state == TaskState.SENDING else {}
+    return {
+        "state": TaskState.STUCK,
+        "attention": attention,
+        "lease_until": None,
+        "next_look_at": None,
+        **doubt,
+    }
+
+
+def _claimed(rows: type[OutboundRow], row: OutboundRow, **fields: Any) -> bool:
+    """A counted UPDATE: unless exactly one row changed, somebody else has it."""
+    unchanged = rows._default_manager.filter(
+        pk=row.pk, state=row.state, lease=row.lease, lease_until=row.lease_until
+    )
+    return unchanged.update(**fields) == 1
+
+
+def _write(row: OutboundRow, fields: dict[str, Any]) -> None:
+    type(row)._default_manager.filter(pk=row.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(row, name, value)
+
+
+def _words(outcome: Outcome) -> str:
+    parts = [str(value) for value in vars(outcome).values() if value not in (None, "", False)]
+    return " · ".join(parts)[:500]

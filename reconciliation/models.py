@@ -1,0 +1,139 @@
+"""What the books must show, each call about it, and what a person has to close."""
+
+from __future__ import annotations
+
+import pghistory
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from payments.models import AttemptRow, OutboundRow, PaymentTask, outbound_checks
+from returns.models import RefundOperation, guards
+from returns.states import TASK_EDGES, TASK_FINAL, TaskState
+
+
+@pghistory.track(model_name="ErpPostingHistory")
+class ErpPosting(OutboundRow):
+    """The recorded intention to credit a paid operation in the ERP, `amount_minor` minor units.
+
+    The reference at the ERP is the operation's key.
+    """
+
+    operation = models.OneToOneField(
+        RefundOperation, on_delete=models.PROTECT, related_name="posting"
+    )
+    amount_minor = models.BigIntegerField()
+    currency = models.CharField(max_length=3)
+    # The day the money went; the ERP's own posting date is the day of posting.
+    refunded_on = models.DateField()
+    entry = models.CharField(max_length=64, null=True, blank=True)
+    # A request that was in doubt may still leave a late draft behind; look for it then.
+    tidy_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["entry"], name="one_posting_per_entry"),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="posting_positive"),
+            *outbound_checks("posting"),
+        ]
+        indexes = [
+            models.Index(
+                "next_look_at",
+                name="posting_due",
+                condition=~Q(state__in=sorted([*TASK_FINAL, TaskState.STUCK])),
+            ),
+            models.Index("tidy_at", name="posting_tidy", condition=Q(tidy_at__isnull=False)),
+        ]
+        triggers = [
+            guards.kept(),
+            guards.born(TaskState.PENDING),
+            guards.edges_only(TASK_EDGES),
+            guards.fixed("operation", "amount_minor", "currency", "refunded_on"),
+            guards.fixed_once_set("entry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation_id} {self.state}"
+
+
+class PostingAttempt(AttemptRow):
+    """A call to the ERP."""
+
+    row = models.ForeignKey(ErpPosting, on_delete=models.PROTECT, related_name="attempts")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["row", "lease", "step"], name="one_step_per_erp_call")
+        ]
+        triggers = guards.append_only()
+
+    def __str__(self) -> str:
+        return f"{self.row_id} {self.purpose} {self.step}"
+
+
+@pghistory.track(model_name="MismatchHistory")
+class Mismatch(models.Model):
+    """An open item a person must close. Resolving it never moves money by itself."""
+
+    class Kind(models.TextChoices):
+        STUCK_PAYMENT = "stuck_payment", _("stuck unknown payment")
+        AMOUNT_DIFFERS = "amount_differs", _("amount differs")
+        CURRENCY_DIFFERS = "currency_differs", _("currency differs")
+        MORE_THAN_ONE_PAYMENT = "more_than_one_payment", _("more than one payment")
+        RETURNED_AFTER_SUCCESS = "returned_after_success", _("payment returned after success")
+        ERP_REFUSED = "erp_refused", _("ERP refused")
+        CREDIT_MISSING = "credit_missing", _("credit missing in the ERP")
+        REFERENCE_DAMAGED = "reference_damaged", _("reference damaged")
+        EVENT_NOT_UNDERSTOOD = "event_not_understood", _("event not understood")
+
+    class Status(models.TextChoices):
+        OPEN = "open", _("open")
+        RESOLVED = "resolved", _("resolved")
+
+    class Resolution(models.TextChoices):
+        LINK = "link", _("link to an operation")
+        ACCEPT = "accept", _("accept the difference")
+        CORRECTION = "correction", _("correction made elsewhere")
+        CHASE = "chase", _("the provider's error, chase it")
+        RIGHTED = "righted", _("has become right by itself")
+
+    # The same fact found again is the same mismatch.
+    fingerprint = models.CharField(max_length=200, unique=True)
+    kind = models.CharField(max_length=32, choices=Kind.choices)
+    status = models.CharField(max_length=10, choices=Status.choices, default=Status.OPEN)
+    operation = models.ForeignKey(
+        RefundOperation, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
+    )
+    payment = models.ForeignKey(
+        PaymentTask, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
+    )
+    at_stake_minor = models.BigIntegerField(default=0)
+    currency = models.CharField(max_length=3, blank=True)
+    detail = models.TextField()
+    opened_at = models.DateTimeField()
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    resolution = models.CharField(max_length=16, choices=Resolution.choices, blank=True)
+    reason = models.TextField(blank=True)
+    resolved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "mismatches"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status="open") | (Q(resolved_at__isnull=False) & ~Q(resolution="")),
+                name="mismatch_closed_with_a_resolution",
+            )
+        ]
+        indexes = [
+            models.Index("opened_at", "id", name="mismatch_open", condition=Q(status="open"))
+        ]
+        triggers = [guards.kept(), guards.fixed("fingerprint", "kind", "opened_at")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} · {self.operation or self.fingerprint}"

@@ -1,0 +1,76 @@
+"""What one message asks for, and what about it cannot be understood. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from returns.errors import Invalid
+
+_CASE = re.compile(r"[^\s/\\|,<>\"]{1,100}")
+
+
+@dataclass(frozen=True)
+class Item:
+    """Units of one order line: numbered ones, or the first `quantity` of them."""
+
+    line: str
+    quantity: int | None = None
+    units: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Goodwill:
+    """An amount beyond the goods, under a case reference; `amount` in major units as text."""
+
+    case: str
+    amount: str
+
+
+@dataclass(frozen=True)
+class ReturnRequest:
+    """What one message asks for."""
+
+    channel: str
+    message_id: str
+    order: str
+    items: tuple[Item, ...] = ()
+    shipping: bool = False
+    goodwill: Goodwill | None = None
+    additional: bool = False
+    reason: str = ""
+    customer_text: str = ""
+
+    @property
+    def digest(self) -> str:
+        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def refuse_nonsense(request: ReturnRequest, channels: Collection[str]) -> None:
+    """Raises Invalid, naming every field that makes no sense by itself."""
+    complaints: dict[str, Any] = {}
+    if request.channel not in channels:
+        complaints["channel"] = f"Use one of: {', '.join(channels)}."
+    if not 1 <= len(request.message_id) <= 200:
+        complaints["message_id"] = "Give the message an id of 1 to 200 characters."
+    if not (request.items or request.shipping or request.goodwill):
+        complaints["items"] = "Say what comes back: items, shipping or goodwill."
+    if request.goodwill and not _CASE.fullmatch(request.goodwill.case):
+        complaints["goodwill"] = "Give the case a reference of 1 to 100 characters, no blanks."
+    names = [item.line for item in request.items]
+    if len(set(names)) != len(names):
+        complaints["items"] = "Name each line once."
+    for item in request.items:
+        if bool(item.units) == (item.quantity is not None):
+            complaints["items"] = f"Line {item.line}: give either a quantity or unit numbers."
+        elif item.quantity is not None and item.quantity < 1:
+            complaints["items"] = f"Line {item.line}: the quantity must be at least 1."
+        elif len(set(item.units)) != len(item.units):
+            complaints["items"] = f"Line {item.line}: name each unit once."
+    if complaints:
+        raise Invalid(complaints)
