@@ -123,7 +123,9 @@ class PaymentTask(OutboundRow):
     amount_minor = models.BigIntegerField()
     currency = models.CharField(max_length=3)
     # What the provider calls the refund, once it has told us.
-    provider_refund = models.CharField(max_length=200, null=True, blank=True)
+    provider_refund = models.CharField(  # noqa: DJ001 - NULLs are not equal, blanks are
+        max_length=200, null=True, blank=True
+    )
     # Provider's own time of the newest event applied, so that older news never moves us back.
     news_at = models.DateTimeField(null=True, blank=True)
     handed_over_by = models.ForeignKey(
@@ -262,3 +264,13 @@ class ProviderHalt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider} until {self.until}"
+
+
+class Heartbeat(models.Model):
+    """When a process that never ends was last alive."""
+
+    name = models.CharField(max_length=64, unique=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.at}"

@@ -22,6 +22,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from payments.models import AttemptRow, OutboundRow
 from payments.outcomes import Capabilities, Outcome, Purpose
@@ -30,6 +31,9 @@ from returns.states import TASK_EDGES, TaskState, edge
 
 # Between first send and the end of the safe time to re-send: clocks differ, networks are slow.
 KEY_MEMORY_MARGIN = timedelta(hours=1)
+
+# How long handing money over may take before somebody is asked about it.
+BY_HAND = timedelta(hours=1)
 
 _TARGET = {
     verdict: edge(TASK_EDGES, verdict.value).target
@@ -109,6 +113,35 @@ def claim(
     return Claim(row_id, row.lease + 1, purpose, facts.now, call_before)
 
 
+def begin_by_hand(row: OutboundRow, attempts: type[AttemptRow], who: str) -> None:
+    """A person, not a worker, makes this call: the same fields, a lease without a worker's clock.
+
+    The row is locked. Nobody takes it over; when the look comes due, the books tell a person.
+    """
+    now = timezone.now()
+    lease_until = now + BY_HAND
+    _write(
+        row,
+        {
+            "state": TaskState.SENDING,
+            "lease": row.lease + 1,
+            "lease_until": lease_until,
+            "next_look_at": lease_until,
+            "first_sent_at": row.first_sent_at or now,
+            "last_sent_at": now,
+            "last_send_ends_at": lease_until,
+        },
+    )
+    attempts._default_manager.create(
+        row_id=row.pk,
+        lease=row.lease,
+        step=AttemptRow.Step.STARTED,
+        purpose=Purpose.SEND,
+        worker=who[:100],
+        at=now,
+    )
+
+
 def holds(row: OutboundRow, claim: Claim) -> bool:
     """Whether the claim's lease token still stands on a row that is locked."""
     return row.lease == claim.lease and row.lease_until is not None
@@ -172,6 +205,31 @@ def move(
     if final:
         fields |= {"finished_at": now, "attention": ""}
     _write(row, fields)
+
+
+def take_news(
+    row: OutboundRow, purpose: Purpose, outcome: Outcome, capabilities: Capabilities
+) -> Verdict:
+    """Move a locked row by news that came without our asking; ends any lease on it.
+
+    A worker that is calling meanwhile finds its lease gone and writes nothing.
+    """
+    _, facts = _read(type(row), row.pk)
+    judgement = judge(facts, purpose, facts.now, outcome, capabilities)
+    move(
+        row,
+        facts.now,
+        judgement.verdict,
+        look_after_seconds=judgement.look_after_seconds,
+        attention=judgement.attention or row.attention,
+        last_answer=_words(outcome),
+    )
+    return judgement.verdict
+
+
+def raise_attention(row: OutboundRow, word: str) -> None:
+    """Note on a locked row what a person must hear about."""
+    _write(row, {"attention": word})
 
 
 def give_back(row: OutboundRow, now: datetime) -> None:

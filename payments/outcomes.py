@@ -26,6 +26,8 @@ class Capabilities:
     `max_under_way_seconds` is the longest a request can travel before it takes effect.
     `by_person` marks payments that a person hands over; no worker ever sends those.
     `repeat_is_harmless`: a repeated send has no effect of its own (drafts, permanent unique keys).
+    `two_steps`: what is accepted waits for our own second call (a draft to be posted).
+    `refusal_needs_a_person`: a refusal ends nothing; a person mends the cause and asks again.
     """
 
     key_memory_seconds: int | None
@@ -35,6 +37,8 @@ class Capabilities:
     final_from_reply: bool = True
     by_person: bool = False
     repeat_is_harmless: bool = False
+    two_steps: bool = False
+    refusal_needs_a_person: bool = False
 
 
 @dataclass(frozen=True)

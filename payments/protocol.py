@@ -184,7 +184,7 @@ def judge(
     """What the outcome of a call started at `asked_at` means for a row."""
     match outcome:
         case Settled() | Accepted():
-            return _found(facts, outcome)
+            return _found(facts, outcome, capabilities)
         case Refused():
             return _refused(facts, purpose, asked_at, capabilities)
         case Deferred():
@@ -195,7 +195,7 @@ def judge(
             return _unknown(facts, purpose, outcome)
 
 
-def _found(facts: Facts, outcome: Settled | Accepted) -> Judgement:
+def _found(facts: Facts, outcome: Settled | Accepted, capabilities: Capabilities) -> Judgement:
     if outcome.currency.upper() != facts.currency:
         return Judgement(Verdict.PARK, attention="currency_differs", in_doubt=True)
     if outcome.amount_minor != facts.amount_minor:
@@ -203,6 +203,8 @@ def _found(facts: Facts, outcome: Settled | Accepted) -> Judgement:
     if isinstance(outcome, Settled):
         return Judgement(Verdict.SUCCEED, in_doubt=facts.in_doubt)
     verdict = Verdict.STAY if facts.state == TaskState.ACCEPTED else Verdict.ACCEPT
+    if capabilities.two_steps and verdict is Verdict.ACCEPT:
+        return Judgement(verdict, look_after_seconds=0, in_doubt=facts.in_doubt)
     return _look_later(facts, verdict, longest=LONGEST_ACCEPTED_LOOK_SECONDS)
 
 
@@ -213,6 +215,8 @@ def _refused(
         final = not facts.in_doubt
     else:
         final = _repeat_is_recognised(capabilities) or is_quiet(facts, asked_at, capabilities)
+    if final and capabilities.refusal_needs_a_person:
+        return Judgement(Verdict.PARK, in_doubt=facts.in_doubt, attention="refused")
     if final:
         return Judgement(Verdict.DECLINE, in_doubt=facts.in_doubt)
     return _look_later(facts, _doubt_or_stay(facts), refused_in_doubt=True)
@@ -235,6 +239,8 @@ def _deferred(facts: Facts, purpose: Purpose, outcome: Deferred) -> Judgement:
 
 
 def _absent(facts: Facts, asked_at: datetime, capabilities: Capabilities) -> Judgement:
+    if facts.state == TaskState.ACCEPTED and capabilities.two_steps:
+        return Judgement(Verdict.DOUBT, look_after_seconds=0, in_doubt=True, absent=True)
     if facts.state == TaskState.ACCEPTED:
         return _look_later(facts, Verdict.STAY, attention="vanished_at_the_provider")
     quiet = is_quiet(facts, asked_at, capabilities)

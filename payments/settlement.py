@@ -38,7 +38,7 @@ def record(*, task_id: int, claim: Claim, outcome: Outcome) -> bool:
         balance, operation, task = lock_task(task_id)
         if not outbound.holds(task, claim):
             return False
-        outcome = _only_its_own(task, outcome)
+        outcome = only_its_own(task, outcome)
         before = task.state
         judgement = outbound.record(
             task, PaymentAttempt, claim, outcome, capabilities_of(task.provider)
@@ -107,8 +107,8 @@ def lock_task(task_id: int) -> tuple[OrderBalance, RefundOperation, PaymentTask]
     return balance, operation, locking.lock_rows(rows)[0]
 
 
-def _only_its_own(task: PaymentTask, outcome: Outcome) -> Outcome:
-    """A reference that belongs to another payment proves nothing about this one."""
+def only_its_own(task: PaymentTask, outcome: Outcome) -> Outcome:
+    """The outcome, unless its reference belongs to another payment: that proves nothing here."""
     if not isinstance(outcome, Settled | Accepted):
         return outcome
     if task.provider_refund not in (None, outcome.reference):

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from payments.models import AttemptRow, OutboundRow, PaymentTask, outbound_checks
+from payments.models import AttemptRow, OutboundRow, PaymentTask, ProviderEvent, outbound_checks
 from returns.models import RefundOperation, guards
 from returns.states import TASK_EDGES, TASK_FINAL, TaskState
 
@@ -27,7 +27,9 @@ class ErpPosting(OutboundRow):
     currency = models.CharField(max_length=3)
     # The day the money went; the ERP's own posting date is the day of posting.
     refunded_on = models.DateField()
-    entry = models.CharField(max_length=64, null=True, blank=True)
+    entry = models.CharField(  # noqa: DJ001 - NULLs are not equal, blanks are
+        max_length=64, null=True, blank=True
+    )
     # A request that was in doubt may still leave a late draft behind; look for it then.
     tidy_at = models.DateTimeField(null=True, blank=True)
 
@@ -77,15 +79,21 @@ class Mismatch(models.Model):
     """An open item a person must close. Resolving it never moves money by itself."""
 
     class Kind(models.TextChoices):
-        STUCK_PAYMENT = "stuck_payment", _("stuck unknown payment")
+        PAYMENT_WITHOUT_OPERATION = "payment_without_operation", _("payment without operation")
+        PAID_NOT_AT_PROVIDER = "paid_not_at_provider", _("operation paid but not at the provider")
         AMOUNT_DIFFERS = "amount_differs", _("amount differs")
         CURRENCY_DIFFERS = "currency_differs", _("currency differs")
-        MORE_THAN_ONE_PAYMENT = "more_than_one_payment", _("more than one payment")
-        RETURNED_AFTER_SUCCESS = "returned_after_success", _("payment returned after success")
-        ERP_REFUSED = "erp_refused", _("ERP refused")
+        MORE_THAN_ONE_PAYMENT = "more_than_one_payment", _("more than one payment for an operation")
         CREDIT_MISSING = "credit_missing", _("credit missing in the ERP")
+        CREDIT_WITHOUT_PAYMENT = "credit_without_payment", _("credit without payment")
+        CREDIT_AMOUNT_DIFFERS = "credit_amount_differs", _("credit amount differs")
+        MORE_THAN_ONE_CREDIT = "more_than_one_credit", _("more than one credit")
+        RETURNED_AFTER_SUCCESS = "returned_after_success", _("payment returned after success")
+        STUCK_PAYMENT = "stuck_payment", _("stuck unknown payment")
+        ERP_REFUSED = "erp_refused", _("ERP refused")
         REFERENCE_DAMAGED = "reference_damaged", _("reference damaged")
         EVENT_NOT_UNDERSTOOD = "event_not_understood", _("event not understood")
+        CHARGEBACK_BESIDE_REFUND = "chargeback_beside_refund", _("chargeback beside refund")
 
     class Status(models.TextChoices):
         OPEN = "open", _("open")
@@ -107,6 +115,12 @@ class Mismatch(models.Model):
     )
     payment = models.ForeignKey(
         PaymentTask, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
+    )
+    event = models.ForeignKey(
+        ProviderEvent, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
+    )
+    posting = models.ForeignKey(
+        ErpPosting, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
     )
     at_stake_minor = models.BigIntegerField(default=0)
     currency = models.CharField(max_length=3, blank=True)

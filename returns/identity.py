@@ -31,7 +31,7 @@ def subject_set(subjects: Iterable[str]) -> str:
 
 
 def operation_key(order_number: str, subjects: str, generation: int) -> UUID:
-    """The key of an operation: order, canonical subject set, and how often that was tried before."""
+    """The key of an operation: order, canonical subjects, how often that was tried before."""
     return uuid5(_NAMESPACE, f"{order_number.upper()}\n{subjects}\n{generation}")
 
 

@@ -62,15 +62,21 @@ def refuse_nonsense(request: ReturnRequest, channels: Collection[str]) -> None:
         complaints["items"] = "Say what comes back: items, shipping or goodwill."
     if request.goodwill and not _CASE.fullmatch(request.goodwill.case):
         complaints["goodwill"] = "Give the case a reference of 1 to 100 characters, no blanks."
-    names = [item.line for item in request.items]
-    if len(set(names)) != len(names):
-        complaints["items"] = "Name each line once."
-    for item in request.items:
-        if bool(item.units) == (item.quantity is not None):
-            complaints["items"] = f"Line {item.line}: give either a quantity or unit numbers."
-        elif item.quantity is not None and item.quantity < 1:
-            complaints["items"] = f"Line {item.line}: the quantity must be at least 1."
-        elif len(set(item.units)) != len(item.units):
-            complaints["items"] = f"Line {item.line}: name each unit once."
+    complaint = _items_complaint(request.items)
+    if complaint:
+        complaints["items"] = complaint
     if complaints:
         raise Invalid(complaints)
+
+
+def _items_complaint(items: Collection[Item]) -> str:
+    if len({item.line for item in items}) != len(items):
+        return "Name each line once."
+    for item in items:
+        if bool(item.units) == (item.quantity is not None):
+            return f"Line {item.line}: give either a quantity or unit numbers."
+        if item.quantity is not None and item.quantity < 1:
+            return f"Line {item.line}: the quantity must be at least 1."
+        if len(set(item.units)) != len(item.units):
+            return f"Line {item.line}: name each unit once."
+    return ""

@@ -64,9 +64,10 @@ _T = TaskState
 TASK_EDGES: tuple[Edge, ...] = (
     Edge("send", (_T.PENDING, _T.UNKNOWN), _T.SENDING),
     Edge("defer", (_T.SENDING,), _T.PENDING),
-    Edge("doubt", (_T.SENDING, _T.STUCK), _T.UNKNOWN),
-    Edge("accept", (_T.SENDING, _T.UNKNOWN), _T.ACCEPTED),
-    Edge("succeed", (_T.SENDING, _T.UNKNOWN, _T.ACCEPTED, _T.STUCK), _T.SUCCEEDED),
+    Edge("doubt", (_T.SENDING, _T.ACCEPTED, _T.STUCK), _T.UNKNOWN),
+    # From `pending` too: after a restore from backup the provider may know of a payment first.
+    Edge("accept", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.STUCK), _T.ACCEPTED),
+    Edge("succeed", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.ACCEPTED, _T.STUCK), _T.SUCCEEDED),
     Edge("decline", (_T.SENDING, _T.UNKNOWN, _T.ACCEPTED, _T.STUCK), _T.DECLINED),
     Edge("give_back", (_T.SUCCEEDED,), _T.RETURNED),
     Edge("park", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.ACCEPTED), _T.STUCK),

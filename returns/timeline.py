@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from returns.errors import RefundDeskError
-from returns.models import Order, OperationEvent, RefundOperation, RefusedAttempt
+from returns.models import OperationEvent, Order, RefundOperation, RefusedAttempt
 
 P = ParamSpec("P")
 R = TypeVar("R")

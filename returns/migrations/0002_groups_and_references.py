@@ -5,7 +5,7 @@ from django.db import migrations
 from returns.permissions import GROUPS
 
 
-def create_groups(apps, schema_editor):
+def create_groups(apps, _schema_editor):
     group = apps.get_model("auth", "Group")
     for name in GROUPS:
         group.objects.get_or_create(name=name)

@@ -162,7 +162,7 @@ class Tender(models.Model):
 
 
 class Balance(models.Model):
-    """Captured, reserved and refunded, minor units. What is gone is held apart from what is held."""
+    """Captured, reserved and refunded, minor units; gone and held are kept apart."""
 
     captured_minor = models.BigIntegerField(default=0)
     reserved_minor = models.BigIntegerField(default=0)

@@ -1,0 +1,18 @@
+"""Signs of life of the processes that never end."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from payments.models import Heartbeat
+
+
+def beat(name: str) -> None:
+    """Say that the process of this name is alive now."""
+    Heartbeat.objects.update_or_create(name=name, defaults={"at": timezone.now()})
+
+
+def ages() -> dict[str, float]:
+    """Seconds since each process was last alive."""
+    now = timezone.now()
+    return {beat.name: (now - beat.at).total_seconds() for beat in Heartbeat.objects.all()}

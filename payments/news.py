@@ -1,0 +1,69 @@
+"""What an event from a provider does to a payment. Older news never moves it backwards."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+from django.utils import timezone
+
+from payments import outbound
+from payments.capabilities import capabilities_of
+from payments.models import PaymentTask, ProviderEvent
+from payments.outcomes import Accepted, Purpose, Settled
+from payments.providers.base import ProviderNews
+from payments.settlement import lock_task, money_came_back, only_its_own, take_effect
+from returns.states import TASK_FINAL, TaskState
+
+Standing = ProviderEvent.Standing
+
+
+def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
+    """Apply one verified event inside the caller's transaction; returns what became of it.
+
+    An event about a refund that is not ours is never acted upon. One that carries our key but has
+    no payment yet is parked: it may have overtaken our own commit.
+    """
+    if news.says is None:
+        return Standing.IGNORED, "not about a refund"
+    task_id = _task_id(provider, news)
+    if task_id is None:
+        if news.wire_key is None:
+            return Standing.IGNORED, "a refund that was not made here"
+        return Standing.PARKED, "waiting for its payment"
+    balance, operation, task = lock_task(task_id)
+    if task.news_at is not None and news.occurred_at < task.news_at:
+        return Standing.IGNORED, "older than what is known"
+    same_second = task.news_at == news.occurred_at
+    PaymentTask.objects.filter(pk=task.pk).update(news_at=news.occurred_at)
+    if task.state == TaskState.SUCCEEDED and not isinstance(news.says, Settled | Accepted):
+        if same_second:
+            return _ask(task, "two events of the same second")
+        money_came_back(task, balance, operation)
+        return Standing.APPLIED, "the payment came back"
+    if task.state in TASK_FINAL:
+        return _about_a_final_payment(task, news)
+    if not isinstance(news.says, Settled | Accepted) or same_second:
+        return _ask(task, "the look-up decides")
+    before = task.state
+    outcome = only_its_own(task, news.says)
+    verdict = outbound.take_news(task, Purpose.ASK, outcome, capabilities_of(task.provider))
+    take_effect(balance, operation, task, before, verdict, outcome)
+    return Standing.APPLIED, verdict.value
+
+
+def _task_id(provider: str, news: ProviderNews) -> int | None:
+    mine = Q(wire_key=news.wire_key) if news.wire_key else Q(provider_refund=news.provider_refund)
+    tasks = PaymentTask.objects.filter(mine, provider=provider)
+    return tasks.values_list("pk", flat=True).first()
+
+
+def _ask(task: PaymentTask, why: str) -> tuple[Standing, str]:
+    outbound.look_now(task, timezone.now())
+    return Standing.APPLIED, why
+
+
+def _about_a_final_payment(task: PaymentTask, news: ProviderNews) -> tuple[Standing, str]:
+    paid_after_all = isinstance(news.says, Settled | Accepted) and task.state != TaskState.SUCCEEDED
+    if paid_after_all:
+        outbound.raise_attention(task, "paid_after_refusal")
+        return Standing.APPLIED, "says paid, but the payment had been given up"
+    return Standing.APPLIED, "nothing new"

@@ -1,0 +1,70 @@
+"""What a payment provider's adapter must be able to do. Adapters know no models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from payments.outcomes import Accepted, Outcome, Refused, Settled
+
+
+@dataclass(frozen=True)
+class PaymentOrder:
+    """Everything an adapter needs to make or to find one payment; amount in minor units.
+
+    `payment` is what the provider calls the captured payment that the money goes back on;
+    `provider_refund` is what it calls the refund, where it has already told us.
+    """
+
+    wire_key: UUID
+    operation_key: UUID
+    reference: str
+    order: str
+    payment: str
+    amount_minor: int
+    currency: str
+    provider_refund: str | None = None
+
+
+@dataclass(frozen=True)
+class ProviderNews:
+    """One verified event: which of our payments it is about and what it says has become of it.
+
+    `wire_key` and `provider_refund` are None where the event names none; `says` is None where the
+    event is not about a refund's state.
+    """
+
+    event_id: str
+    kind: str
+    occurred_at: datetime
+    live_mode: bool
+    wire_key: UUID | None = None
+    provider_refund: str | None = None
+    says: Settled | Accepted | Refused | None = None
+
+
+class BadSignature(Exception):
+    """The event was not signed by the provider, or is too old to be believed."""
+
+
+class NotUnderstood(Exception):
+    """The event is genuine but of an unknown shape; it is kept as it came."""
+
+
+class Provider(Protocol):
+    """One payment provider. Neither call ever raises for what the other side does."""
+
+    def pay(self, order: PaymentOrder) -> Outcome:
+        """Ask for the payment, with the order's wire key as idempotency key."""
+
+    def find(self, order: PaymentOrder) -> Outcome:
+        """Look the payment up by our own key: what was found, or Absent, or Unknown."""
+
+    def read_event(self, body: bytes, headers: Mapping[str, str]) -> ProviderNews:
+        """Verify and read a webhook. Raises BadSignature or NotUnderstood."""
+
+    def reread_event(self, body: str) -> ProviderNews:
+        """Read an event that was verified when it was stored. Raises NotUnderstood."""

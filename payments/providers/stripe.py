@@ -1,0 +1,188 @@
+"""Stripe, through its own SDK with its retries off: retrying is the protocol's business.
+
+What each exception means was measured against the SDK. Only two kinds of answer are definite: a
+refund object, and an error that says the request was refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import stripe
+from django.conf import settings
+
+from payments.outcomes import Absent, Accepted, Deferred, Outcome, Refused, Settled, Unknown
+from payments.providers.base import BadSignature, NotUnderstood, PaymentOrder, ProviderNews
+
+SIGNATURE_AGE_SECONDS = 300
+CONNECT_SECONDS = 3
+# Stripe wants these two with two decimals although they have none, and MGA without although ours
+# has two (Stripe's list of special currency cases).
+TIMES_HUNDRED_AT_STRIPE = frozenset({"ISK", "UGX"})
+NOT_SUPPORTED = frozenset({"MGA"})
+_REFUND_EVENTS = frozenset({"refund.created", "refund.updated", "refund.failed"})
+
+
+class StripeProvider:
+    """Refunds on charges and payment intents."""
+
+    def __init__(self) -> None:
+        read_seconds = settings.OUTBOUND_TIMING["call_seconds"] - CONNECT_SECONDS
+        self._client = stripe.StripeClient(
+            settings.STRIPE_API_KEY,
+            base_addresses={"api": settings.STRIPE_API_BASE},
+            max_network_retries=0,
+            http_client=stripe.RequestsClient(timeout=(CONNECT_SECONDS, read_seconds)),
+        )
+
+    def pay(self, order: PaymentOrder) -> Outcome:
+        """Create the refund. The amount is always named: no amount would mean everything left."""
+        if order.currency in NOT_SUPPORTED:
+            return Refused("currency_not_supported", f"Stripe counts {order.currency} differently.")
+        params: Any = {
+            **_payment(order),
+            "amount": _wire_amount(order.amount_minor, order.currency),
+            "metadata": {
+                "operation_key": str(order.operation_key),
+                "payment_key": str(order.wire_key),
+                "reference": order.reference,
+                "order": order.order,
+            },
+        }
+        options: Any = {"idempotency_key": str(order.wire_key)}
+        try:
+            return _read_refund(self._client.v1.refunds.create(params, options))
+        except stripe.StripeError as error:
+            return _outcome_of(error)
+
+    def find(self, order: PaymentOrder) -> Outcome:
+        """Ask for the refund we know, else list the payment's refunds and match our own key."""
+        try:
+            if order.provider_refund:
+                return _read_refund(self._client.v1.refunds.retrieve(order.provider_refund))
+            return _the_one(list(self._ours(order)))
+        except stripe.InvalidRequestError as error:
+            # Nobody knows the payment we refer to: then nothing was ever refunded on it.
+            return Absent() if error.code == "resource_missing" else _as_unknown(error)
+        except stripe.StripeError as error:
+            outcome = _outcome_of(error)
+            return outcome if isinstance(outcome, Deferred) else _as_unknown(error)
+
+    def read_event(self, body: bytes, headers: Mapping[str, str]) -> ProviderNews:
+        """Check signature and age over the raw body, then read it."""
+        try:
+            stripe.WebhookSignature.verify_header(
+                body.decode(),
+                headers.get("Stripe-Signature", ""),
+                settings.STRIPE_WEBHOOK_SECRET,
+                SIGNATURE_AGE_SECONDS,
+            )
+        except (stripe.SignatureVerificationError, UnicodeDecodeError) as error:
+            raise BadSignature(str(error)) from error
+        return self.reread_event(body.decode())
+
+    def reread_event(self, body: str) -> ProviderNews:
+        """Read an event whose signature was checked when it was stored."""
+        try:
+            return _news(json.loads(body))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NotUnderstood(repr(error)) from error
+
+    def _ours(self, order: PaymentOrder) -> Iterator[stripe.Refund]:
+        params: Any = {**_payment(order), "limit": 100}
+        for refund in self._client.v1.refunds.list(params).auto_paging_iter():
+            if (refund.metadata or {}).get("payment_key") == str(order.wire_key):
+                yield refund
+
+
+def _payment(order: PaymentOrder) -> dict[str, str]:
+    kind = "charge" if order.payment.startswith(("ch_", "py_")) else "payment_intent"
+    return {kind: order.payment}
+
+
+def _wire_amount(amount_minor: int, currency: str) -> int:
+    return amount_minor * 100 if currency in TIMES_HUNDRED_AT_STRIPE else amount_minor
+
+
+def _our_amount(amount: int, currency: str) -> int:
+    """Minor units of ours. An amount that does not divide is no amount of ours: it is kept odd."""
+    if currency not in TIMES_HUNDRED_AT_STRIPE:
+        return amount
+    whole, rest = divmod(amount, 100)
+    return -1 if rest else whole
+
+
+def _the_one(found: list[stripe.Refund]) -> Outcome:
+    """The refund among several under one key; more than one that moves money is an alarm."""
+    if not found:
+        return Absent()
+    alive = [refund for refund in found if refund.status not in ("failed", "canceled")]
+    if len(alive) > 1:
+        ids = ", ".join(refund.id for refund in alive)
+        return Unknown(f"several refunds under one key: {ids}", alarm="more_than_one_payment")
+    return _read_refund((alive or found)[0])
+
+
+def _read_refund(refund: stripe.Refund) -> Outcome:
+    currency = refund.currency.upper()
+    amount_minor = _our_amount(refund.amount, currency)
+    match refund.status:
+        case "succeeded":
+            return Settled(refund.id, amount_minor, currency)
+        case "pending" | "requires_action":
+            return Accepted(refund.id, amount_minor, currency)
+        case "failed" | "canceled":
+            reason = refund.get("failure_reason") or refund.status
+            return Refused(f"refund_{refund.status}", f"{refund.id}: {reason}")
+        case other:
+            return Unknown(f"{refund.id} has the unknown status {other}")
+
+
+def _outcome_of(error: stripe.StripeError) -> Outcome:
+    words = error.user_message or str(error)
+    match error:
+        case stripe.RateLimitError():
+            return Deferred(words, _retry_after(error))
+        case stripe.AuthenticationError() | stripe.PermissionError():
+            return Deferred(words, stops_account=True)
+        case stripe.IdempotencyError():
+            return Unknown(f"this key was used for another request: {words}", alarm="key_conflict")
+        case stripe.CardError() | stripe.InvalidRequestError():
+            return Refused(error.code or "invalid_request", words)
+        case _:
+            return _as_unknown(error)
+
+
+def _as_unknown(error: stripe.StripeError) -> Unknown:
+    return Unknown(f"{type(error).__name__} {error.http_status or ''}: {error}".strip())
+
+
+def _retry_after(error: stripe.StripeError) -> int | None:
+    value = (error.headers or {}).get("Retry-After", "")
+    return int(value) if value.isdigit() else None
+
+
+def _news(event: dict[str, Any]) -> ProviderNews:
+    kind, refund = event["type"], event["data"]["object"]
+    news = {
+        "event_id": event["id"],
+        "kind": kind,
+        "occurred_at": datetime.fromtimestamp(event["created"], tz=UTC),
+        "live_mode": bool(event["livemode"]),
+    }
+    if kind not in _REFUND_EVENTS:
+        return ProviderNews(**news)
+    outcome = _read_refund(stripe.Refund.construct_from(refund, None))
+    if isinstance(outcome, Unknown):
+        raise NotUnderstood(outcome.reason)
+    key = (refund.get("metadata") or {}).get("payment_key")
+    return ProviderNews(
+        **news,
+        wire_key=UUID(key) if key else None,
+        provider_refund=refund["id"],
+        says=outcome,
+    )

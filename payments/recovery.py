@@ -1,0 +1,57 @@
+"""Find what is due and look after it: unknown payments, expired leases, parked events."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from django.db import connection
+from django.utils import timezone
+
+from payments import dispatch, webhooks
+from payments.capabilities import BY_PROVIDER
+from payments.models import PaymentTask
+from returns.states import TASK_FINAL, TaskState
+
+log = logging.getLogger(__name__)
+
+# One pass takes at most this many rows, oldest look first; the next pass takes the rest.
+MOST_A_PASS = 500
+
+
+def due_payments() -> list[int]:
+    """Payments whose next look has come, oldest first; none that a person makes by hand."""
+    by_person = [name for name, promise in BY_PROVIDER.items() if promise.by_person]
+    due = (
+        PaymentTask.objects.filter(next_look_at__lte=timezone.now())
+        .exclude(state__in=[*TASK_FINAL, TaskState.STUCK])
+        .exclude(provider__in=by_person)
+        .order_by("next_look_at")
+    )
+    return list(due.values_list("pk", flat=True)[:MOST_A_PASS])
+
+
+def sweep(threads: int = 4) -> dict[str, int]:
+    """One pass over the money: look at every due payment, apply parked events."""
+    due = due_payments()
+    calls = sum(in_threads(dispatch.pay, due, threads))
+    return {"payments_due": len(due), "calls": calls, "events_applied": webhooks.apply_parked()}
+
+
+def in_threads(step: Callable[[int], int], rows: Iterable[int], threads: int) -> list[int]:
+    """Run one step per row in a few threads; one row that fails does not stop the others."""
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        return list(pool.map(partial(_alone, step), rows))
+
+
+def _alone(step: Callable[[int], int], row_id: int) -> int:
+    try:
+        return step(row_id)
+    except Exception:
+        # The row keeps its lease, and the end of the lease is its next look.
+        log.exception("row %s failed in a sweep", row_id)
+        return 0
+    finally:
+        connection.close()

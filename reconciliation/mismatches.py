@@ -1,0 +1,176 @@
+"""The queue of what a person must close: opened from facts, closed by a reason, never by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from payments.models import PaymentTask, ProviderEvent
+from reconciliation.models import ErpPosting, Mismatch
+from returns import locking
+from returns.errors import Invalid, Missing, WrongState
+from returns.models import RefundOperation
+from returns.permissions import require
+from returns.states import OperationState, TaskState
+from returns.timeline import refusals_are_recorded
+
+# A doubt that the look-ups have not cleared in this time needs a person as well.
+DOUBT_BEFORE_A_PERSON = timedelta(hours=1)
+
+Kind = Mismatch.Kind
+
+# The words the protocol leaves on a row, and the kind of mismatch each becomes.
+KIND_OF_WORD: dict[str, Kind] = {
+    "amount_differs": Kind.AMOUNT_DIFFERS,
+    "currency_differs": Kind.CURRENCY_DIFFERS,
+    "more_than_one_payment": Kind.MORE_THAN_ONE_PAYMENT,
+    "paid_after_refusal": Kind.PAYMENT_WITHOUT_OPERATION,
+    "returned_after_success": Kind.RETURNED_AFTER_SUCCESS,
+    "reference_not_ours": Kind.REFERENCE_DAMAGED,
+    "more_than_one_credit": Kind.MORE_THAN_ONE_CREDIT,
+    "refused": Kind.ERP_REFUSED,
+}
+
+
+def open_new() -> int:
+    """Open a mismatch for every row that needs a person and has none; returns how many are new."""
+    now = timezone.now()
+    wanted = [*_about_payments(), *_about_postings(), *_about_events()]
+    known = set(
+        Mismatch.objects.filter(fingerprint__in=[m.fingerprint for m in wanted]).values_list(
+            "fingerprint", flat=True
+        )
+    )
+    new = [mismatch for mismatch in wanted if mismatch.fingerprint not in known]
+    for mismatch in new:
+        mismatch.opened_at = now
+    Mismatch.objects.bulk_create(new, ignore_conflicts=True)
+    return len(new)
+
+
+def close_righted() -> int:
+    """Close what has become right by itself, and say so; returns how many."""
+    settled = Q(payment__state__in=[TaskState.SUCCEEDED, TaskState.DECLINED], payment__attention="")
+    repaid = Q(
+        kind=Kind.RETURNED_AFTER_SUCCESS,
+        operation__state__in=[OperationState.PAID, OperationState.POSTED],
+    )
+    credited = Q(posting__state=TaskState.SUCCEEDED)
+    applied = Q(event__standing=ProviderEvent.Standing.APPLIED)
+    return Mismatch.objects.filter(
+        Q(status=Mismatch.Status.OPEN) & (settled | repaid | credited | applied)
+    ).update(
+        status=Mismatch.Status.RESOLVED,
+        resolution=Mismatch.Resolution.RIGHTED,
+        reason="A later look found everything in order.",
+        resolved_at=timezone.now(),
+    )
+
+
+@refusals_are_recorded("resolve_mismatch")
+def resolve(
+    *,
+    mismatch_id: int,
+    by: User,
+    resolution: str,
+    reason: str,
+    operation_key: UUID | None = None,
+) -> Mismatch:
+    """A person closes a mismatch with a reason; money never moves by it.
+
+    The same resolution again changes nothing. Raises NotAllowed (role), Missing, Invalid,
+    WrongState when it was closed in another way.
+    """
+    require(by, "resolve_mismatch")
+    _refuse_incomplete(resolution, reason, operation_key)
+    with transaction.atomic():
+        found = locking.lock_rows(Mismatch.objects.filter(pk=mismatch_id))
+        if not found:
+            raise Missing("There is no such mismatch.", code="unknown_mismatch")
+        mismatch = found[0]
+        if mismatch.status == Mismatch.Status.RESOLVED:
+            if (mismatch.resolution, mismatch.reason) == (resolution, reason):
+                return mismatch
+            raise WrongState("This mismatch is already closed.", resolution=mismatch.resolution)
+        if operation_key is not None:
+            mismatch.operation = _operation(operation_key)
+        mismatch.status = Mismatch.Status.RESOLVED
+        mismatch.resolution, mismatch.reason = resolution, reason
+        mismatch.resolved_by, mismatch.resolved_at = by, timezone.now()
+        mismatch.save()
+    return mismatch
+
+
+def _refuse_incomplete(resolution: str, reason: str, operation_key: UUID | None) -> None:
+    offered = [r for r in Mismatch.Resolution.values if r != Mismatch.Resolution.RIGHTED]
+    complaints = {}
+    if resolution not in offered:
+        complaints["resolution"] = f"Use one of: {', '.join(offered)}."
+    if not reason.strip():
+        complaints["reason"] = "Say why."
+    if resolution == Mismatch.Resolution.LINK and operation_key is None:
+        complaints["operation"] = "Name the operation to link to."
+    if complaints:
+        raise Invalid(complaints)
+
+
+def _operation(key: UUID) -> RefundOperation:
+    try:
+        return RefundOperation.objects.get(operation_key=key)
+    except RefundOperation.DoesNotExist:
+        raise Missing("There is no such return.", code="unknown_return") from None
+
+
+def _about_payments() -> Iterator[Mismatch]:
+    long_ago = timezone.now() - DOUBT_BEFORE_A_PERSON
+    in_doubt = Q(state=TaskState.UNKNOWN, first_sent_at__lt=long_ago)
+    by_hand = Q(
+        state=TaskState.SENDING, lease_until__lt=timezone.now(), handed_over_by__isnull=False
+    )
+    rows = PaymentTask.objects.filter(
+        ~Q(attention="") | Q(state=TaskState.STUCK) | in_doubt | by_hand
+    ).select_related("operation")
+    for task in rows:
+        word = task.attention or task.state
+        # A payment set aside a second time is a second item; the same doubt stays the same one.
+        times = f":{task.lease}" if task.state == TaskState.STUCK else ""
+        yield Mismatch(
+            fingerprint=f"payment:{task.pk}:{word}{times}",
+            kind=KIND_OF_WORD.get(word, Kind.STUCK_PAYMENT),
+            operation=task.operation,
+            payment=task,
+            at_stake_minor=task.amount_minor,
+            currency=task.currency,
+            detail=f"{word}: {task.last_answer}",
+        )
+
+
+def _about_postings() -> Iterator[Mismatch]:
+    rows = ErpPosting.objects.filter(~Q(attention="") | Q(state=TaskState.STUCK))
+    for posting in rows.select_related("operation"):
+        word = posting.attention or posting.state
+        yield Mismatch(
+            fingerprint=f"posting:{posting.pk}:{word}:{posting.lease}",
+            kind=KIND_OF_WORD.get(word, Kind.CREDIT_MISSING),
+            operation=posting.operation,
+            posting=posting,
+            at_stake_minor=posting.amount_minor,
+            currency=posting.currency,
+            detail=f"{word}: {posting.last_answer}",
+        )
+
+
+def _about_events() -> Iterator[Mismatch]:
+    for event in ProviderEvent.objects.filter(standing=ProviderEvent.Standing.NOT_UNDERSTOOD):
+        yield Mismatch(
+            fingerprint=f"event:{event.pk}",
+            kind=Kind.EVENT_NOT_UNDERSTOOD,
+            event=event,
+            detail=f"{event.kind}: {event.note}",
+        )
