@@ -250,5 +250,5 @@ LOGGING = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": "INFO"},
-    "loggers": {"django-q": {"level": "WARNING"}},
+    "loggers": {"django-q": {"level": "WARNING"}, "httpx": {"level": "WARNING"}},
 }

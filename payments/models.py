@@ -100,9 +100,10 @@ _TASK_FITS_ITS_TENDER = """
         JOIN returns_order s ON s.id = t.order_id
         JOIN returns_refundoperation o ON o.order_id = s.id
         WHERE t.id = NEW.tender_id AND o.id = NEW.operation_id
-          AND s.currency = NEW.currency AND o.state = 'approved'
+          AND s.currency = NEW.currency
+          AND o.state = 'reserved' AND o.pay_rounds = NEW.generation
     ) THEN
-        RAISE EXCEPTION 'a payment needs an approved operation and a tender of the same order '
+        RAISE EXCEPTION 'a payment needs a reserved operation and a tender of the same order '
             'and currency';
     END IF;
     RETURN NEW;
