@@ -1,12 +1,19 @@
 """Every address, by the app that owns its verb."""
 
+from __future__ import annotations
+
 from django.contrib import admin
 from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from returns.api import UnknownAddressView
 
 APPS = ("returns", "payments", "reconciliation")
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("api/v1/schema/", SpectacularAPIView.as_view(), name="schema"),
     *(path("api/v1/", include(f"{app}.api_urls")) for app in APPS),
+    path("api/v1/<path:rest>", UnknownAddressView.as_view()),
     *(path("", include(f"{app}.urls")) for app in APPS),
 ]

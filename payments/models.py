@@ -83,7 +83,7 @@ class OutboundRow(models.Model):
         abstract = True
 
 
-def outbound_checks(prefix: str) -> list[models.CheckConstraint]:
+def outbound_checks(prefix: str) -> list[models.BaseConstraint]:
     """Nothing that is not final may be without a next look (DESIGN: no row is ever forgotten)."""
     return [
         models.CheckConstraint(

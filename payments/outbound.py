@@ -101,14 +101,7 @@ def claim(
         }
         if not _claimed(rows, row, **fields):
             return Decision(Step.WAIT)
-        attempts._default_manager.create(
-            row_id=row.pk,
-            lease=row.lease + 1,
-            step=AttemptRow.Step.STARTED,
-            purpose=purpose,
-            worker=worker_name(),
-            at=facts.now,
-        )
+        _note(attempts, row.pk, row.lease + 1, purpose, at=facts.now)
     call_before = began + times.lease_seconds - times.call_seconds - times.margin_seconds
     return Claim(row_id, row.lease + 1, purpose, facts.now, call_before)
 
@@ -132,14 +125,7 @@ def begin_by_hand(row: OutboundRow, attempts: type[AttemptRow], who: str) -> Non
             "last_send_ends_at": lease_until,
         },
     )
-    attempts._default_manager.create(
-        row_id=row.pk,
-        lease=row.lease,
-        step=AttemptRow.Step.STARTED,
-        purpose=Purpose.SEND,
-        worker=who[:100],
-        at=now,
-    )
+    _note(attempts, row.pk, row.lease, Purpose.SEND, at=now, who=who)
 
 
 def holds(row: OutboundRow, claim: Claim) -> bool:
@@ -157,16 +143,7 @@ def record(
     """Write what a call ended in. The caller holds the row's lock and has checked `holds`."""
     _, facts = _read(type(row), row.pk)
     judgement = judge(facts, claim.purpose, claim.asked_at, outcome, capabilities)
-    attempts._default_manager.create(
-        row_id=row.pk,
-        lease=claim.lease,
-        step=AttemptRow.Step.ENDED,
-        purpose=claim.purpose,
-        worker=worker_name(),
-        outcome=type(outcome).__name__.lower(),
-        detail=_words(outcome),
-        at=facts.now,
-    )
+    _note(attempts, row.pk, claim.lease, claim.purpose, at=facts.now, outcome=outcome)
     news = judgement.verdict not in (Verdict.STAY, Verdict.DOUBT)
     move(
         row,
@@ -257,6 +234,27 @@ def until_nothing_is_due(step: Callable[[], bool]) -> int:
 def worker_name() -> str:
     """Which process makes a call: host and pid, as written on every attempt."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _note(
+    attempts: type[AttemptRow],
+    row_id: int,
+    lease: int,
+    purpose: Purpose,
+    *,
+    at: datetime,
+    outcome: Outcome | None = None,
+    who: str = "",
+) -> None:
+    """Write one step of a call: its start, or with an outcome its end."""
+    step: dict[str, Any] = {"row_id": row_id, "lease": lease, "purpose": purpose, "at": at}
+    step["worker"] = (who or worker_name())[:100]
+    if outcome is None:
+        step["step"] = AttemptRow.Step.STARTED
+    else:
+        step["step"] = AttemptRow.Step.ENDED
+        step |= {"outcome": type(outcome).__name__.lower(), "detail": _words(outcome)}
+    attempts._default_manager.create(**step)
 
 
 def _read(rows: type[OutboundRow], row_id: int) -> tuple[OutboundRow, Facts]:

@@ -287,5 +287,5 @@ def _look_later(
 
 def back_off_seconds(looks: int, longest: int = LONGEST_LOOK_SECONDS) -> float:
     """Seconds to the next look: doubling, bounded, with a fifth of jitter either way."""
-    seconds = min(FIRST_LOOK_SECONDS * 2 ** min(looks, 16), longest)
+    seconds = float(min(FIRST_LOOK_SECONDS << min(looks, 16), longest))
     return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, guards nothing

@@ -101,7 +101,7 @@ def _posting(operation: RefundOperation) -> ErpPosting:
     paid_at = getattr(operation, "paid_at", None) or now
     return ErpPosting(
         operation=operation,
-        amount_minor=operation.amount_minor,
+        amount_minor=operation.refunded_minor,
         currency=operation.currency,
         refunded_on=paid_at.astimezone(ZoneInfo(settings.STORE_TIME_ZONE)).date(),
         state=TaskState.PENDING,

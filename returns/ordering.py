@@ -238,13 +238,13 @@ def _set_balances(order: Order) -> None:
         )
         captured += tender.amount_minor
         refunded_before += external
-    balance = OrderBalance.objects.get(order=order)
-    OrderBalance.objects.filter(pk=balance.pk).exclude(
+    whole = OrderBalance.objects.get(order=order)
+    OrderBalance.objects.filter(pk=whole.pk).exclude(
         captured_minor=captured, external_minor=refunded_before
     ).update(
         captured_minor=captured,
         external_minor=refunded_before,
-        refunded_minor=balance.refunded_minor - balance.external_minor + refunded_before,
+        refunded_minor=whole.refunded_minor - whole.external_minor + refunded_before,
     )
 
 

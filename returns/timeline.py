@@ -67,8 +67,11 @@ def refusals_are_recorded(verb: str) -> Callable[[Callable[P, R]], Callable[P, R
 
 
 def _record_refusal(verb: str, error: RefundDeskError, asked: dict[str, Any]) -> None:
-    operation = RefundOperation.objects.filter(operation_key=asked.get("operation_key")).first()
-    order = Order.objects.filter(number__iexact=asked.get("number")).first()
+    operation = order = None
+    if "operation_key" in asked:
+        operation = RefundOperation.objects.filter(operation_key=asked["operation_key"]).first()
+    if "number" in asked:
+        order = Order.objects.filter(number__iexact=asked["number"]).first()
     with transaction.atomic():
         RefusedAttempt.objects.create(
             verb=verb,

@@ -24,6 +24,7 @@ CONNECT_SECONDS = 3
 # has two (Stripe's list of special currency cases).
 TIMES_HUNDRED_AT_STRIPE = frozenset({"ISK", "UGX"})
 NOT_SUPPORTED = frozenset({"MGA"})
+Refund = dict[str, Any]
 _REFUND_EVENTS = frozenset({"refund.created", "refund.updated", "refund.failed"})
 
 
@@ -55,7 +56,7 @@ class StripeProvider:
         }
         options: Any = {"idempotency_key": str(order.wire_key)}
         try:
-            return _read_refund(self._client.v1.refunds.create(params, options))
+            return _read_refund(self._client.v1.refunds.create(params, options).to_dict())
         except stripe.StripeError as error:
             return _outcome_of(error)
 
@@ -63,7 +64,8 @@ class StripeProvider:
         """Ask for the refund we know, else list the payment's refunds and match our own key."""
         try:
             if order.provider_refund:
-                return _read_refund(self._client.v1.refunds.retrieve(order.provider_refund))
+                known = self._client.v1.refunds.retrieve(order.provider_refund)
+                return _read_refund(known.to_dict())
             return _the_one(list(self._ours(order)))
         except stripe.InvalidRequestError as error:
             # Nobody knows the payment we refer to: then nothing was ever refunded on it.
@@ -92,10 +94,11 @@ class StripeProvider:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NotUnderstood(repr(error)) from error
 
-    def _ours(self, order: PaymentOrder) -> Iterator[stripe.Refund]:
+    def _ours(self, order: PaymentOrder) -> Iterator[Refund]:
         params: Any = {**_payment(order), "limit": 100}
-        for refund in self._client.v1.refunds.list(params).auto_paging_iter():
-            if (refund.metadata or {}).get("payment_key") == str(order.wire_key):
+        for listed in self._client.v1.refunds.list(params).auto_paging_iter():
+            refund = listed.to_dict()
+            if (refund.get("metadata") or {}).get("payment_key") == str(order.wire_key):
                 yield refund
 
 
@@ -116,30 +119,33 @@ def _our_amount(amount: int, currency: str) -> int:
     return -1 if rest else whole
 
 
-def _the_one(found: list[stripe.Refund]) -> Outcome:
+def _the_one(found: list[Refund]) -> Outcome:
     """The refund among several under one key; more than one that moves money is an alarm."""
     if not found:
         return Absent()
-    alive = [refund for refund in found if refund.status not in ("failed", "canceled")]
+    alive = [refund for refund in found if refund.get("status") not in ("failed", "canceled")]
     if len(alive) > 1:
-        ids = ", ".join(refund.id for refund in alive)
+        ids = ", ".join(str(refund.get("id")) for refund in alive)
         return Unknown(f"several refunds under one key: {ids}", alarm="more_than_one_payment")
     return _read_refund((alive or found)[0])
 
 
-def _read_refund(refund: stripe.Refund) -> Outcome:
-    currency = refund.currency.upper()
-    amount_minor = _our_amount(refund.amount, currency)
-    match refund.status:
+def _read_refund(refund: Refund) -> Settled | Accepted | Refused | Unknown:
+    """What a refund object says; one that cannot be read proves nothing."""
+    try:
+        reference, currency = refund["id"], refund["currency"].upper()
+        amount_minor = _our_amount(refund["amount"], currency)
+    except (KeyError, AttributeError, TypeError) as error:
+        return Unknown(f"an answer that is no refund: {error!r}")
+    match refund.get("status"):
         case "succeeded":
-            return Settled(refund.id, amount_minor, currency)
+            return Settled(reference, amount_minor, currency)
         case "pending" | "requires_action":
-            return Accepted(refund.id, amount_minor, currency)
-        case "failed" | "canceled":
-            reason = refund.get("failure_reason") or refund.status
-            return Refused(f"refund_{refund.status}", f"{refund.id}: {reason}")
+            return Accepted(reference, amount_minor, currency)
+        case "failed" | "canceled" as status:
+            return Refused(f"refund_{status}", f"{reference}: {refund.get('failure_reason')}")
         case other:
-            return Unknown(f"{refund.id} has the unknown status {other}")
+            return Unknown(f"{reference} has the unknown status {other}")
 
 
 def _outcome_of(error: stripe.StripeError) -> Outcome:
@@ -176,7 +182,7 @@ def _news(event: dict[str, Any]) -> ProviderNews:
     }
     if kind not in _REFUND_EVENTS:
         return ProviderNews(**news)
-    outcome = _read_refund(stripe.Refund.construct_from(refund, None))
+    outcome = _read_refund(refund)
     if isinstance(outcome, Unknown):
         raise NotUnderstood(outcome.reason)
     key = (refund.get("metadata") or {}).get("payment_key")

@@ -179,7 +179,7 @@ class Balance(models.Model):
         return self.captured_minor - self.reserved_minor - self.refunded_minor
 
 
-def _balance_checks(prefix: str) -> list[models.CheckConstraint]:
+def _balance_checks(prefix: str) -> list[models.BaseConstraint]:
     return [
         models.CheckConstraint(condition=Q(reserved_minor__gte=0), name=f"{prefix}_reserved_gte_0"),
         models.CheckConstraint(
