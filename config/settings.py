@@ -183,6 +183,14 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Returns and refunds that are never paid twice.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "ENUM_NAME_OVERRIDES": {
+        "OperationStateEnum": "returns.states.OperationState",
+        "TaskStateEnum": "returns.states.TaskState",
+        "ChannelEnum": "returns.models.Channel",
+        "MismatchKindEnum": "reconciliation.models.Mismatch.Kind",
+        "MismatchStatusEnum": "reconciliation.models.Mismatch.Status",
+        "ResolutionEnum": "reconciliation.serializers.RESOLUTIONS",
+    },
 }
 
 # The queues. The payment task row is the truth; a queue message is only a nudge.

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from payments import api, webhooks
+
+urlpatterns = [
+    path("returns/<str:key>/approve/", api.ApproveView.as_view()),
+    path("payments/", api.PaymentsView.as_view()),
+    path("payments/<int:pk>/", api.PaymentView.as_view()),
+    path("payments/<int:pk>/query/", api.AskProviderView.as_view()),
+    path("webhooks/<str:provider>/", webhooks.endpoint),
+]

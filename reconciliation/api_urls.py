@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from reconciliation import api
+
+urlpatterns = [
+    path("mismatches/", api.MismatchesView.as_view()),
+    path("mismatches/<int:pk>/resolve/", api.ResolveView.as_view()),
+]

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from returns import api
+
+urlpatterns = [
+    path("orders/<str:number>/", api.OrderView.as_view()),
+    path("returns/", api.ReturnsView.as_view()),
+    path("returns/<str:key>/", api.ReturnView.as_view()),
+    path("returns/<str:key>/inspect/", api.InspectView.as_view()),
+    path("returns/<str:key>/reject/", api.RejectView.as_view()),
+    path("returns/<str:key>/withdraw/", api.WithdrawView.as_view()),
+]

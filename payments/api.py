@@ -1,0 +1,130 @@
+"""Approve a refund, read payments, and have the provider asked, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django_q.tasks import async_task
+from drf_spectacular.utils import extend_schema
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from payments.approval import Seen, approve
+from payments.models import PaymentTask
+from payments.serializers import (
+    ApprovalBody,
+    PaymentDetailSerializer,
+    PaymentSerializer,
+    PaymentsQuery,
+)
+from payments.settlement import ask_again
+from returns.api import RETURN_KEY, operation_answer
+from returns.api_access import person, require_for_return, require_on_record
+from returns.api_errors import refusals
+from returns.errors import Missing
+from returns.models import RefundOperation
+from returns.paging import OldestFirst
+from returns.permissions import require
+from returns.request_body import read, read_query
+from returns.serializers import OperationSerializer
+
+
+class ApproveView(APIView):
+    """A manager's yes."""
+
+    @extend_schema(
+        operation_id="approve",
+        summary="Approve a refund and reserve its money, in one transaction",
+        description="The answer's state is `reserved`, or `approved` while a second approval is "
+        "still needed. 409 `insufficient_balance` says what remains; nothing has changed then.",
+        parameters=[RETURN_KEY],
+        request=ApprovalBody,
+        responses={200: OperationSerializer, **refusals(400, 404, 409)},
+    )
+    def post(self, request: Request, key: str) -> Response:
+        by = person(request)
+        operation_key = require_for_return("approve", by=by, name=key)
+        currency = RefundOperation.objects.get(operation_key=operation_key).currency
+        body = read(ApprovalBody, request.data, currency=currency)
+        parts = body.get("tenders")
+        approve(
+            operation_key=operation_key,
+            by=by,
+            amount_minor=body["amount"],
+            tenders={part["tender"]: part["amount"] for part in parts} if parts else None,
+            note=body["note"],
+            seen=Seen(body.get("version"), body.get("seen_remaining")),
+        )
+        return Response(operation_answer(operation_key))
+
+
+class PaymentsView(ListAPIView[PaymentTask]):
+    """All payments."""
+
+    serializer_class = PaymentSerializer
+    pagination_class = OldestFirst
+
+    def get_queryset(self) -> QuerySet[PaymentTask]:
+        query = self.request.query_params
+        return _payments().filter(**read_query(PaymentsQuery, query, but=OldestFirst.PARAMETERS))
+
+    @extend_schema(
+        operation_id="payments",
+        summary="Payments, oldest first",
+        parameters=[PaymentsQuery],
+        responses={200: PaymentSerializer(many=True), **refusals(400)},
+    )
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        require(person(request), "view_payments")
+        return super().get(request, *args, **kwargs)
+
+
+class PaymentView(APIView):
+    """One payment."""
+
+    @extend_schema(
+        operation_id="payment",
+        summary="A payment and every call about it",
+        responses={200: PaymentDetailSerializer, **refusals(404)},
+    )
+    def get(self, request: Request, pk: int) -> Response:
+        require(person(request), "view_payments")
+        return Response(_payment_answer(_existing(pk)))
+
+
+class AskProviderView(APIView):
+    """A person's wish to know now."""
+
+    @extend_schema(
+        operation_id="ask_provider",
+        summary="Ask the provider now what became of a payment",
+        description="Wakes a payment that was set aside as well. The answer comes later: read "
+        "the payment again.",
+        request=None,
+        responses={200: PaymentDetailSerializer, **refusals(404)},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        by = person(request)
+        require_on_record("ask_provider", by=by)
+        task = ask_again(task_id=_existing(pk).pk, by=by)
+        async_task("payments.tasks.pay_operation", task.operation_id, cluster=settings.MONEY_QUEUE)
+        return Response(_payment_answer(_existing(pk)))
+
+
+def _payments() -> QuerySet[PaymentTask]:
+    return PaymentTask.objects.select_related("operation__order", "tender")
+
+
+def _existing(pk: int) -> PaymentTask:
+    task = _payments().prefetch_related("attempts").filter(pk=pk).first()
+    if task is None:
+        raise Missing(f"There is no payment {pk}.", code="unknown_payment")
+    return task
+
+
+def _payment_answer(task: PaymentTask) -> dict[str, Any]:
+    return dict(PaymentDetailSerializer(task).data)

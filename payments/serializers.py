@@ -1,0 +1,82 @@
+"""The JSON of approving and paying: what is accepted, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from payments.models import AttemptRow
+from payments.outcomes import Purpose
+from returns.fields import Amount, InOrder, Text, note, version
+from returns.request_body import Body
+from returns.serializers import OperationPaymentSerializer
+from returns.states import TaskState
+
+
+class TenderPartBody(Body):
+    tender = Text(max_length=64)
+    amount = Amount()
+
+
+def _parts(parts: list[dict[str, Any]]) -> None:
+    names = [part["tender"] for part in parts]
+    if len(set(names)) != len(names):
+        raise serializers.ValidationError("Name each tender once.")
+
+
+class ApprovalBody(Body):
+    """A yes to exactly this amount, on these tenders or on the first that have it left.
+
+    There is no default amount. Give the operation's currency as context.
+    """
+
+    amount = Amount()
+    tenders = serializers.ListField(
+        child=TenderPartBody(),
+        required=False,
+        allow_empty=False,
+        max_length=100,
+        validators=[_parts],
+    )
+    note = note()
+    version = version()
+    seen_remaining = Amount(
+        required=False, help_text="What the order had left when the decision was made."
+    )
+
+
+class PaymentsQuery(Body):
+    state = serializers.ChoiceField(TaskState.choices, required=False)
+
+
+class PaymentSerializer(OperationPaymentSerializer):
+    """A payment and the return it belongs to."""
+
+    operation = serializers.UUIDField(source="operation.operation_key")
+    reference = serializers.CharField(source="operation.reference")
+    order = serializers.CharField(source="operation.order.number")
+
+
+class AttemptSerializer(serializers.Serializer[Any]):
+    """One step of one call: written before it as started, after it as ended.
+
+    A start without an end is a call whose worker never came back.
+    """
+
+    call = serializers.IntegerField(source="lease")
+    step = serializers.ChoiceField(AttemptRow.Step.choices)
+    purpose = serializers.ChoiceField([(purpose.value, purpose.value) for purpose in Purpose])
+    worker = serializers.CharField()
+    outcome = serializers.CharField()
+    detail = serializers.CharField()
+    at = serializers.DateTimeField()
+
+    class Meta:
+        list_serializer_class = InOrder
+
+
+class PaymentDetailSerializer(PaymentSerializer):
+    """A payment and every call about it."""
+
+    attempts = AttemptSerializer(many=True)
