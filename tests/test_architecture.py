@@ -51,7 +51,7 @@ OUTBOUND_PLACES = (
     "config/",
     "payments/providers/",
     "payments/management/",
-    "payments/drills/",
+    "reconciliation/drills/",
     "reconciliation/erp/",
     "reconciliation/management/",
     *SANDBOXES,
@@ -64,9 +64,8 @@ SIGNAL_MODULES = re.compile(
 # Waiting is the job of those who look again and again, and of a fault that is called "slow".
 SLEEPING_PLACES = (
     "config/",
-    "payments/management/commands/sweep.py",
-    "payments/management/commands/drill.py",
-    "payments/drills/",
+    "reconciliation/management/commands/sweep.py",
+    "reconciliation/drills/",
     *SANDBOXES,
 )
 
