@@ -36,7 +36,8 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
     PaymentTask.objects.filter(pk=task.pk).update(news_at=news.occurred_at)
     if task.state == TaskState.SUCCEEDED and not isinstance(news.says, Settled | Accepted):
         if same_second:
-            return _ask(task, "two events of the same second")
+            outbound.raise_attention(task, "contradicting_events")
+            return Standing.APPLIED, "succeeded and failed in the same second: a person must look"
         money_came_back(task, balance, operation)
         return Standing.APPLIED, "the payment came back"
     if task.state in TASK_FINAL:

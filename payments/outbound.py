@@ -35,6 +35,9 @@ KEY_MEMORY_MARGIN = timedelta(hours=1)
 # How long handing money over may take before somebody is asked about it.
 BY_HAND = timedelta(hours=1)
 
+# Send, ask, send again, post: a row that wants more in one go is going round in circles.
+MOST_STEPS = 8
+
 _TARGET = {
     verdict: edge(TASK_EDGES, verdict.value).target
     for verdict in Verdict
@@ -224,9 +227,12 @@ def look_now(row: OutboundRow, now: datetime) -> None:
 
 
 def until_nothing_is_due(step: Callable[[], bool]) -> int:
-    """Take steps while they are granted; every outcome either ends the row or schedules a look."""
+    """Take steps while they are granted, within a bound; returns how many.
+
+    Every outcome either ends the row or schedules a look, so what is left is found by the sweep.
+    """
     taken = 0
-    while step():
+    while taken < MOST_STEPS and step():
         taken += 1
     return taken
 

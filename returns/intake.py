@@ -51,6 +51,10 @@ class Taken:
         return not (self.joined or self.replayed)
 
 
+class _OrderJustChanged(Exception):
+    """The order changed between reading it and claiming its units; read again."""
+
+
 def open_or_join(*, request: ReturnRequest, by: User) -> Taken:
     """Take a request in: open an operation, join the one for exactly these goods, or refuse.
 
@@ -69,6 +73,8 @@ def _take_in(*, number: str, request: ReturnRequest, by: User) -> Taken:
         try:
             with transaction.atomic():
                 return _replay(request) or _open_or_join(number, request, by)
+        except _OrderJustChanged:
+            continue
         except IntegrityError as error:
             if getattr(error.__cause__, "sqlstate", "") != _UNIQUE_VIOLATION:
                 raise
@@ -213,6 +219,4 @@ def _open(order: Order, wanted: Wanted, request: ReturnRequest, by: User) -> Ref
 def _refuse_changed_facts(order: Order) -> None:
     """Our rows now keep the order from changing; make sure it had not just changed before."""
     if not Order.objects.filter(pk=order.pk, facts_version=order.facts_version).exists():
-        raise RefundDeskError(
-            "The order was changed at this moment. Send the same message again.", code="busy"
-        )
+        raise _OrderJustChanged

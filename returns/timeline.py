@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from django.contrib.auth.models import User
@@ -87,4 +88,9 @@ def _record_refusal(verb: str, error: RefundDeskError, asked: dict[str, Any]) ->
 
 def _plain(values: dict[str, Any]) -> Any:
     """The same facts as JSON can hold them."""
-    return json.loads(json.dumps({k: v for k, v in values.items() if k != "by"}, default=str))
+    kept = {name: value for name, value in values.items() if name != "by"}
+    return json.loads(json.dumps(kept, default=_readable))
+
+
+def _readable(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
