@@ -215,11 +215,16 @@ def _refused(
         final = not facts.in_doubt
     else:
         final = _repeat_is_recognised(capabilities) or is_quiet(facts, asked_at, capabilities)
-    if final and capabilities.refusal_needs_a_person:
-        return Judgement(Verdict.PARK, in_doubt=facts.in_doubt, attention="refused")
     if final:
-        return Judgement(Verdict.DECLINE, in_doubt=facts.in_doubt)
+        return _final_refusal(facts, capabilities)
     return _look_later(facts, _doubt_or_stay(facts), refused_in_doubt=True)
+
+
+def _final_refusal(facts: Facts, capabilities: Capabilities, *, absent: bool = False) -> Judgement:
+    """It certainly did not happen: declined, or for a person where a refusal ends nothing."""
+    if capabilities.refusal_needs_a_person:
+        return Judgement(Verdict.PARK, in_doubt=facts.in_doubt, absent=absent, attention="refused")
+    return Judgement(Verdict.DECLINE, in_doubt=facts.in_doubt, absent=absent)
 
 
 def _deferred(facts: Facts, purpose: Purpose, outcome: Deferred) -> Judgement:
@@ -245,7 +250,7 @@ def _absent(facts: Facts, asked_at: datetime, capabilities: Capabilities) -> Jud
         return _look_later(facts, Verdict.STAY, attention="vanished_at_the_provider")
     quiet = is_quiet(facts, asked_at, capabilities)
     if facts.refused_in_doubt and quiet:
-        return Judgement(Verdict.DECLINE, in_doubt=True, absent=True)
+        return _final_refusal(facts, capabilities, absent=True)
     after_lag = facts.last_sent_at is not None and asked_at > facts.last_sent_at + timedelta(
         seconds=capabilities.lookup_lag_seconds
     )
