@@ -1,0 +1,82 @@
+"""Fixtures of all tests: the two sandboxes, the workers, the oracle after every scenario."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import pytest
+from pytest_django import Settings
+
+from payments.providers import provider as cached_provider
+from payments.sandbox.process import SandboxProcess
+from reconciliation.erp import erp as cached_erp
+from tests.oracle import assert_oracle
+from tests.sandboxes import SandboxErp, SandboxProvider
+from tests.workers import run_until_done
+
+
+@pytest.fixture(scope="session")
+def provider_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxProvider]:
+    """One provider for all tests of a process, on a port of its own."""
+    with SandboxProcess("payments.sandbox", tmp_path_factory.mktemp("provider")) as process:
+        yield SandboxProvider(process)
+
+
+@pytest.fixture(scope="session")
+def erp_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxErp]:
+    with SandboxProcess("reconciliation.sandbox", tmp_path_factory.mktemp("erp")) as process:
+        yield SandboxErp(process)
+
+
+@pytest.fixture
+def provider(provider_process: SandboxProvider, settings: Settings) -> Iterator[SandboxProvider]:
+    """The sandbox provider, empty, and the product configured to call it."""
+    settings.STRIPE_API_BASE = provider_process.url
+    settings.STRIPE_WEBHOOK_SECRET = "whsec_for_tests"
+    provider_process.reset()
+    # The adapter reads its settings once.
+    cached_provider.cache_clear()
+    yield provider_process
+    cached_provider.cache_clear()
+
+
+@pytest.fixture
+def erp(erp_process: SandboxErp, settings: Settings) -> Iterator[SandboxErp]:
+    """The sandbox ERP, empty, and the product configured to call it."""
+    settings.ERP_URL = erp_process.url
+    erp_process.reset()
+    cached_erp.cache_clear()
+    yield erp_process
+    cached_erp.cache_clear()
+
+
+@pytest.fixture
+def run_workers(
+    transactional_db: None, provider: SandboxProvider, erp: SandboxErp
+) -> Callable[..., None]:
+    """Take everything due to its end, in this process and without waiting."""
+    return functools.partial(run_until_done, provider)
+
+
+@pytest.fixture(autouse=True)
+def the_oracle_holds(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Asserts the oracle after every test that uses the database."""
+    for name in ("transactional_db", "db", "provider", "erp"):
+        # Taken first, so that they are still there at the end.
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
+    yield
+    if {"transactional_db", "db"} & set(request.fixturenames) or _marked(request):
+        provider, erp = (
+            request.getfixturevalue(name) if name in request.fixturenames else None
+            for name in ("provider", "erp")
+        )
+        assert_oracle(
+            provider if isinstance(provider, SandboxProvider) else None,
+            erp if isinstance(erp, SandboxErp) else None,
+        )
+
+
+def _marked(request: pytest.FixtureRequest) -> bool:
+    return request.node.get_closest_marker("django_db") is not None

@@ -1,0 +1,287 @@
+"""What must hold at every commit, asked of the database and of both sandboxes.
+
+Every complaint names the row it is about. `nothing_changes` and `refused` say the same of a
+refusal: nothing but the record of it was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.db.models import Sum
+from django_q.models import OrmQ
+
+from payments import webhooks
+from payments.models import PaymentTask, ProviderEvent
+from payments.providers.stripe import TIMES_HUNDRED_AT_STRIPE
+from reconciliation.models import ErpPosting, Mismatch
+from returns import intake
+from returns.errors import RefundDeskError
+from returns.models import (
+    ExternalRefund,
+    IntakeMessage,
+    OrderBalance,
+    RefundOperation,
+    RefusedAttempt,
+    Tender,
+    TenderBalance,
+)
+from returns.models.orders import Balance
+from returns.return_request import Goodwill, Item, ReturnRequest
+from returns.states import TASK_FINAL, OperationState, TaskState
+from tests.sandboxes import Json, SandboxErp, SandboxProvider
+
+Refusal = TypeVar("Refusal", bound=RefundDeskError)
+Snapshot = dict[str, list[Json]]
+
+# In these states a payment of the present round no longer holds any of the reservation.
+_NOT_HELD = (TaskState.SUCCEEDED, TaskState.RETURNED)
+
+
+def assert_oracle(provider: SandboxProvider | None = None, erp: SandboxErp | None = None) -> None:
+    """Assert all of it; without the sandboxes, what the database alone can answer."""
+    complaints = [
+        *_about_balances(),
+        *_about_operations(),
+        *_about_forgotten_rows(),
+        *(_about_the_provider(provider.ledger()) if provider else ()),
+        *(_about_the_erp(erp.entries()) if erp else ()),
+    ]
+    assert complaints == []
+    assert_replay_changes_nothing()
+
+
+def assert_replay_changes_nothing() -> None:
+    """Every stored message and event delivered once more."""
+    before = snapshot()
+    for message in IntakeMessage.objects.select_related("operation", "submitted_by"):
+        taken = intake.open_or_join(request=_as_asked(message.request), by=message.submitted_by)
+        assert taken.replayed, f"message {message} was taken in again"
+        assert taken.operation == message.operation, f"message {message} got another answer"
+    for event in ProviderEvent.objects.filter(provider="stripe"):
+        webhooks.receive(name="stripe", body=event.body.encode(), headers=_signed(event.body))
+    _assert_same(before, snapshot())
+
+
+@contextmanager
+def nothing_changes() -> Iterator[None]:
+    """No row of the product and no queue message changes, but for records of refusals."""
+    before = snapshot()
+    yield
+    _assert_same(before, snapshot())
+
+
+@contextmanager
+def refused(error: type[Refusal], **facts: object) -> Iterator[pytest.ExceptionInfo[Refusal]]:
+    """The block is refused with these facts (`code` included), and nothing has changed.
+
+    The refusal itself is kept for the audit, exactly once.
+    """
+    audited = RefusedAttempt.objects.count()
+    with nothing_changes(), pytest.raises(error) as refusal:
+        yield refusal
+    said = {"code": refusal.value.code, **refusal.value.facts}
+    assert {name: said.get(name) for name in facts} == facts
+    assert RefusedAttempt.objects.count() == audited + 1
+
+
+def snapshot() -> Snapshot:
+    """Every row of the product by table, but for refusals and signs of life."""
+    skipped = {RefusedAttempt._meta.label, "payments.Heartbeat"}
+    models = [
+        model
+        for app in ("returns", "payments", "reconciliation")
+        for model in apps.get_app_config(app).get_models()
+        if model._meta.label not in skipped
+    ]
+    return {
+        model._meta.label: list(model._default_manager.order_by("pk").values())
+        for model in [*models, OrmQ]
+    }
+
+
+def _assert_same(before: Snapshot, after: Snapshot) -> None:
+    changed = [
+        f"{table}: {row}"
+        for table in before
+        for row in [*before[table], *after[table]]
+        if (row in before[table]) != (row in after[table])
+    ]
+    assert changed == []
+
+
+def _held(tasks: Iterator[PaymentTask] | list[PaymentTask]) -> list[PaymentTask]:
+    """Payments whose money is reserved: the present round of reserved operations, not yet paid."""
+    return [
+        task
+        for task in tasks
+        if task.operation.state == OperationState.RESERVED
+        and task.generation == task.operation.pay_rounds
+        and task.state not in _NOT_HELD
+    ]
+
+
+def _about_balances() -> Iterator[str]:
+    reserved: Counter[int] = Counter()
+    refunded: Counter[int] = Counter()
+    external: Counter[int] = Counter()
+    tasks = list(PaymentTask.objects.select_related("operation"))
+    for task in _held(tasks):
+        reserved[task.tender_id] += task.amount_minor
+    for task in tasks:
+        if task.state == TaskState.SUCCEEDED:
+            refunded[task.tender_id] += task.amount_minor
+    for row in ExternalRefund.objects.all():
+        external[row.tender_id] += row.amount_minor
+    captured = dict(Tender.objects.values_list("pk", "amount_minor"))
+    for balance in TenderBalance.objects.all():
+        tender = balance.tender_id
+        expected = (captured[tender], reserved[tender], refunded[tender], external[tender])
+        yield from _balance_complaints(f"tender {tender}", balance, expected)
+    yield from _about_order_balances()
+
+
+def _about_order_balances() -> Iterator[str]:
+    names = ("captured_minor", "reserved_minor", "refunded_minor", "external_minor")
+    for balance in OrderBalance.objects.all():
+        sums = TenderBalance.objects.filter(tender__order=balance.order_id).aggregate(
+            **{f"sum_{name}": Sum(name, default=0) for name in names}
+        )
+        captured, reserved, refunded, external = (int(sums[f"sum_{name}"]) for name in names)
+        expected = (captured, reserved, refunded - external, external)
+        yield from _balance_complaints(f"order {balance.order_id}", balance, expected)
+
+
+def _balance_complaints(
+    whose: str, balance: Balance, expected: tuple[int, int, int, int]
+) -> Iterator[str]:
+    captured, reserved, ours, external = expected
+    found = (balance.captured_minor, balance.reserved_minor, balance.refunded_minor)
+    if found != (captured, reserved, ours + external) or balance.external_minor != external:
+        yield (
+            f"{whose}: captured, reserved, refunded are {found} (external {balance.external_minor})"
+            f" and should be {(captured, reserved, ours + external)} (external {external})"
+        )
+    if balance.remaining_minor < 0:
+        yield f"{whose}: {-balance.remaining_minor} more is given back than was captured"
+
+
+def _about_operations() -> Iterator[str]:
+    paid: Counter[int] = Counter()
+    for task in PaymentTask.objects.select_related("operation"):
+        if task.state == TaskState.SUCCEEDED:
+            paid[task.operation_id] += task.amount_minor
+        is_present = (
+            task.operation.state == OperationState.RESERVED
+            and task.generation == task.operation.pay_rounds
+        )
+        if task.state not in TASK_FINAL and not is_present:
+            yield f"payment {task.pk} is {task.state}, its operation {task.operation.state}"
+    for operation in RefundOperation.objects.all():
+        if operation.refunded_minor != paid[operation.pk]:
+            made = paid[operation.pk]
+            yield f"{operation}: refunded {operation.refunded_minor}, payments made {made}"
+
+
+def _about_forgotten_rows() -> Iterator[str]:
+    in_a_persons_hands = set(_open().values_list("payment_id", flat=True))
+    for task in PaymentTask.objects.exclude(state__in=TASK_FINAL).filter(next_look_at=None):
+        if task.pk not in in_a_persons_hands:
+            yield f"payment {task.pk} is {task.state} and nobody looks at it"
+    in_a_persons_hands = set(_open().values_list("posting_id", flat=True))
+    for posting in ErpPosting.objects.exclude(state__in=TASK_FINAL).filter(next_look_at=None):
+        if posting.pk not in in_a_persons_hands:
+            yield f"posting {posting.pk} is {posting.state} and nobody looks at it"
+
+
+def _open() -> Any:
+    return Mismatch.objects.filter(status=Mismatch.Status.OPEN)
+
+
+def _about_the_provider(ledger: list[Json]) -> Iterator[str]:
+    tasks = {str(task.wire_key): task for task in PaymentTask.objects.filter(provider="stripe")}
+    told = " ".join(_open().values_list("detail", flat=True))
+    payments_in_question = set(_open().values_list("payment_id", flat=True))
+    money_out: defaultdict[str, list[Json]] = defaultdict(list)
+    for refund in ledger:
+        money_out[str(refund["idempotency_key"])].append(refund)
+    for key, refunds in money_out.items():
+        task = tasks.get(key)
+        if task is None:
+            yield from (
+                f"refund {refund['refund']} belongs to no payment of ours"
+                for refund in refunds
+                if refund["refund"] not in told
+            )
+            continue
+        moved = [refund for refund in refunds if refund["status"] != "failed"]
+        if len(moved) > 1:
+            yield f"payment {task.pk} left the provider {len(moved)} times: {moved}"
+        if task.pk not in payments_in_question:
+            yield from _refund_complaints(task, refunds)
+    for task in tasks.values():
+        out = money_out[str(task.wire_key)]
+        if task.state == TaskState.SUCCEEDED and "succeeded" not in [r["status"] for r in out]:
+            yield f"payment {task.pk} says paid, the provider says {out}"
+
+
+def _refund_complaints(task: PaymentTask, refunds: list[Json]) -> Iterator[str]:
+    factor = 100 if task.currency in TIMES_HUNDRED_AT_STRIPE else 1
+    for refund in refunds:
+        found = (refund["amount"], refund["currency"].upper(), refund["operation_key"])
+        key = str(task.operation.operation_key)
+        if found != (task.amount_minor * factor, task.currency, key):
+            yield f"payment {task.pk} of {task.amount_minor} {task.currency} left as {refund}"
+        if task.state == TaskState.DECLINED and refund["status"] == "succeeded":
+            yield f"payment {task.pk} says declined, the provider has paid {refund['refund']}"
+
+
+def _about_the_erp(entries: list[Json]) -> Iterator[str]:
+    in_question = set(_open().values_list("operation__operation_key", flat=True))
+    postings = {
+        str(posting.operation.operation_key): posting
+        for posting in ErpPosting.objects.select_related("operation")
+    }
+    credits_of: defaultdict[str, list[Json]] = defaultdict(list)
+    for entry in entries:
+        if entry["reference"] not in postings:
+            yield f"ERP entry {entry['id']} belongs to no paid operation"
+        elif entry["state"] == "posted":
+            credits_of[entry["reference"]].append(entry)
+    for key, posting in postings.items():
+        if posting.operation.operation_key in in_question:
+            continue
+        amounts = [_minor(entry) for entry in credits_of[key]]
+        owed = [(posting.amount_minor, posting.currency)]
+        done = posting.state == TaskState.SUCCEEDED
+        if amounts != owed and (done or len(amounts) > 0):
+            yield f"posting {posting.pk} of {owed} is {posting.state}, the ERP posted {amounts}"
+
+
+def _minor(entry: Json) -> tuple[int, str]:
+    """The sandbox writes every decimal of the currency, so the digits are the minor units."""
+    return int(entry["amount"].replace(".", "")), entry["currency"]
+
+
+def _as_asked(request: Json) -> ReturnRequest:
+    """The request of a stored message."""
+    items = tuple(Item(**{**item, "units": tuple(item["units"])}) for item in request["items"])
+    extra = Goodwill(**request["goodwill"]) if request["goodwill"] else None
+    return ReturnRequest(**{**request, "items": items, "goodwill": extra})
+
+
+def _signed(body: str) -> dict[str, str]:
+    """The headers of a delivery that the provider would make now."""
+    now = int(time.time())
+    secret = settings.STRIPE_WEBHOOK_SECRET.encode()
+    signature = hmac.new(secret, f"{now}.{body}".encode(), hashlib.sha256).hexdigest()
+    return {"Stripe-Signature": f"t={now},v1={signature}"}
