@@ -139,8 +139,8 @@ def _listening(process: psutil.Process) -> set[tuple[str, int]]:
 def test_demo_is_ready_listens_on_loopback_only_and_leaves_no_process_behind(demo: Demo) -> None:
     facts = demo.facts
     assert set(facts) == {"web", "provider", "erp", "database_url", "users", "tokens"}
-    assert set(facts["users"]) == {"desk", "manager", "finance", "admin"}
-    assert set(facts["tokens"]) == {"integration", "online", "manager", "finance"}
+    assert set(facts["users"]) == {"desk", "manager", "manager2", "finance", "admin"}
+    assert set(facts["tokens"]) == {"integration", "online", "manager", "manager2", "finance"}
     assert demo.ready_file.stat().st_mode & 0o077 == 0
     assert httpx.get(f"{facts['web']}/readyz", trust_env=False).status_code == 200
     assert set(demo.pids()) == {"provider", "erp", "web", "money", "books", "sweep"}

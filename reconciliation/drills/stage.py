@@ -1,0 +1,175 @@
+"""What every drill needs: fresh sales, the steps of a return as calls, and the outsiders' books."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciliation.drills.crowd import Answer, Call, Crowd, Progress
+from reconciliation.drills.place import Demo, DrillError
+from reconciliation.drills.sandboxes import SandboxErp, SandboxProvider
+from returns import money
+
+POLL_SECONDS = 0.5
+# A lease must end and looks back off before the last payment after a fault is found.
+SETTLED_SECONDS = 300
+LINE = "goods-1"
+# One sale after the other: two, none and three decimals.
+TOTALS = (("EUR", "49.90"), ("USD", "120.00"), ("JPY", "5800"), ("KWD", "18.600"))
+
+
+@dataclass(frozen=True)
+class Sale:
+    """A fresh order of one line and one card payment; `total` in major units."""
+
+    number: str
+    payment: str
+    currency: str
+    total: str
+
+
+@dataclass
+class Stage:
+    """A running demo, a crowd of client processes, and how many orders to rehearse with."""
+
+    demo: Demo
+    crowd: Crowd
+    size: int
+    say: Callable[[str], None]
+    provider: SandboxProvider = field(init=False)
+    erp: SandboxErp = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.provider = SandboxProvider(self.demo.provider)
+        self.erp = SandboxErp(self.demo.erp)
+        # No drill meets the orders of another, or of an earlier run.
+        self._run = f"{datetime.now(UTC):%y%m%d%H%M%S}{secrets.token_hex(2)}".upper()
+
+    def telling(self, what: str) -> Progress:
+        """A progress report under a heading."""
+        return lambda done, whole: self.say(f"{what}: {done} of {whole}")
+
+    # Fresh orders.
+
+    def sell(self, totals: Sequence[tuple[str, str]] = TOTALS) -> list[Sale]:
+        """As many new orders as the drill wants, their payments known to the provider."""
+        sales = [self._sale(index, *totals[index % len(totals)]) for index in range(self.size)]
+        self.provider.register_payments(
+            [
+                {
+                    "payment": sale.payment,
+                    "amount": money.parse(sale.total, sale.currency),
+                    "currency": sale.currency,
+                }
+                for sale in sales
+            ]
+        )
+        orders = [self._order(sale) for sale in sales]
+        require(self.crowd.spread(orders, self.telling("orders")), "taking an order in")
+        return sales
+
+    def _sale(self, index: int, currency: str, total: str) -> Sale:
+        name = f"{self._run}-{index:05d}"
+        return Sale(f"DRILL-{name}", f"pi_drill_{name}", currency, total)
+
+    def _order(self, sale: Sale) -> Call:
+        body = {
+            "currency": sale.currency,
+            "placed_at": datetime.now(UTC).isoformat(),
+            "customer": {"reference": "drill", "name": "A Drill"},
+            "lines": [
+                {
+                    "id": LINE,
+                    "sku": "DRILL",
+                    "description": "Goods of a drill",
+                    "quantity": 1,
+                    "unit_price": sale.total,
+                }
+            ],
+            "tenders": [
+                {
+                    "id": "card",
+                    "provider": "stripe",
+                    "payment": sale.payment,
+                    "amount": sale.total,
+                    "label": "Drill card",
+                }
+            ],
+        }
+        token = self.demo.tokens["integration"]
+        return Call("PUT", f"/api/v1/orders/{sale.number}/", token, body)
+
+    # The steps of a return.
+
+    def taking_in(self, sale: Sale, channel: str, message: str, **what: Any) -> Call:
+        """A message about an order: by default about its goods. The counter's is the till's own."""
+        token = self.demo.tokens["integration" if channel == "counter" else "online"]
+        goods = {"items": [{"line": LINE, "quantity": 1}]}
+        body = {"channel": channel, "message_id": message, "order": sale.number, **(what or goods)}
+        return Call("POST", "/api/v1/returns/", token, body)
+
+    def inspecting(self, operation: str, *, goods: bool = True) -> Call:
+        """Everything was found good."""
+        found = [{"line": LINE, "unit": 1, "condition": "as new", "restock": True}]
+        body = {"accepted": found if goods else [], "rejected": []}
+        return self._step(operation, "inspect", "online", body)
+
+    def approving(self, operation: str, amount: str, by: str = "manager") -> Call:
+        """A manager's yes to an amount in major units."""
+        return self._step(operation, "approve", by, {"amount": amount})
+
+    def _step(self, operation: str, step: str, by: str, body: dict[str, Any]) -> Call:
+        return Call("POST", f"/api/v1/returns/{operation}/{step}/", self.demo.tokens[by], body)
+
+    def take_in(self, sales: Sequence[Sale]) -> dict[str, Sale]:
+        """Each sale's goods once; the sales by their operation's key."""
+        messages = [self.taking_in(sale, "online", f"m-{sale.number}") for sale in sales]
+        answers = self.crowd.spread(messages, self.telling("taken in"))
+        require(answers, "taking a return in")
+        return {a.body["operation"]: sale for a, sale in zip(answers, sales, strict=True)}
+
+    def inspect(self, operations: Iterable[str], *, goods: bool = True) -> None:
+        """Each operation once."""
+        inspections = [self.inspecting(key, goods=goods) for key in operations]
+        require(self.crowd.spread(inspections, self.telling("inspected")), "inspecting")
+
+    def approve(self, operations: Mapping[str, Sale]) -> None:
+        """Each operation once, for the whole of its sale."""
+        approvals = [self.approving(key, sale.total) for key, sale in operations.items()]
+        require(self.crowd.spread(approvals, self.telling("approved")), "approving")
+
+    # What came of it.
+
+    def wait_until_posted(self, operations: Sequence[str]) -> int:
+        """Look until every operation is posted or the time is up; how many are."""
+        token = self.demo.tokens["manager"]
+        still_open = list(operations)
+        deadline = time.monotonic() + SETTLED_SECONDS
+        while still_open and time.monotonic() < deadline:
+            shown = self.crowd.spread(
+                [Call("GET", f"/api/v1/returns/{key}/", token) for key in still_open]
+            )
+            states = [answer.body.get("state", "unreadable") for answer in shown]
+            still_open = [k for k, s in zip(still_open, states, strict=True) if s != "posted"]
+            self.say(_census(states, len(operations) - len(states)))
+            if still_open:
+                time.sleep(POLL_SECONDS)
+        return len(operations) - len(still_open)
+
+
+def require(answers: Sequence[Answer], what: str) -> None:
+    """Raises DrillError when a step failed that is not what the drill is about."""
+    for answer in answers:
+        if not answer.accepted:
+            raise DrillError(f"{what} was answered with {answer.status}: {answer.body}")
+
+
+def _census(states: list[str], posted: int) -> str:
+    counts = Counter(states)
+    counts["posted"] += posted
+    return "waiting: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items()) if n)
