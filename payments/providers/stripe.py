@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from operator import index
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,8 @@ CONNECT_SECONDS = 3
 TIMES_HUNDRED_AT_STRIPE = frozenset({"ISK", "UGX"})
 NOT_SUPPORTED = frozenset({"MGA"})
 Refund = dict[str, Any]
+# What an answer of another shape than documented raises, inside the SDK or here.
+_ODD_ANSWER = (AttributeError, KeyError, TypeError, ValueError)
 _REFUND_EVENTS = frozenset({"refund.created", "refund.updated", "refund.failed"})
 
 
@@ -59,6 +62,8 @@ class StripeProvider:
             return _read_refund(self._client.v1.refunds.create(params, options).to_dict())
         except stripe.StripeError as error:
             return _outcome_of(error)
+        except _ODD_ANSWER as error:
+            return _as_unknown(error)
 
     def find(self, order: PaymentOrder) -> Outcome:
         """Ask for the refund we know, else list the payment's refunds and match our own key."""
@@ -73,6 +78,8 @@ class StripeProvider:
         except stripe.StripeError as error:
             outcome = _outcome_of(error)
             return outcome if isinstance(outcome, Deferred) else _as_unknown(error)
+        except _ODD_ANSWER as error:
+            return _as_unknown(error)
 
     def read_event(self, body: bytes, headers: Mapping[str, str]) -> ProviderNews:
         """Check signature and age over the raw body, then read it."""
@@ -134,7 +141,7 @@ def _read_refund(refund: Refund) -> Settled | Accepted | Refused | Unknown:
     """What a refund object says; one that cannot be read proves nothing."""
     try:
         reference, currency = refund["id"], refund["currency"].upper()
-        amount_minor = _our_amount(refund["amount"], currency)
+        amount_minor = _our_amount(index(refund["amount"]), currency)
     except (KeyError, AttributeError, TypeError) as error:
         return Unknown(f"an answer that is no refund: {error!r}")
     match refund.get("status"):
@@ -163,8 +170,9 @@ def _outcome_of(error: stripe.StripeError) -> Outcome:
             return _as_unknown(error)
 
 
-def _as_unknown(error: stripe.StripeError) -> Unknown:
-    return Unknown(f"{type(error).__name__} {error.http_status or ''}: {error}".strip())
+def _as_unknown(error: Exception) -> Unknown:
+    status = error.http_status if isinstance(error, stripe.StripeError) else None
+    return Unknown(f"{type(error).__name__} {status or ''}: {error}".strip())
 
 
 def _retry_after(error: stripe.StripeError) -> int | None:
