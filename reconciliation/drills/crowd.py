@@ -65,11 +65,12 @@ class Crowd:
         # Every answer there ever was, by status.
         self.statuses: Counter[int] = Counter()
         context = multiprocessing.get_context("spawn")
-        barrier = context.Barrier(size)
+        # Held here: its semaphores live as long as this object, and members come to it later.
+        self._barrier = context.Barrier(size)
         self._members: list[tuple[Any, Connection]] = []
         for _ in range(size):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_member, args=(web, theirs, barrier), daemon=True)
+            process = context.Process(target=_member, args=(web, theirs, self._barrier), daemon=True)
             process.start()
             theirs.close()
             self._members.append((process, ours))
