@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from payments.views.approvals import approvals, approve_return, read_back
+from payments.views.handover import abandon, confirm, hand_over, start
+from payments.views.payments import ask, payments
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("approvals/", approvals, name="approvals"),
+    path("returns/<str:reference>/approve/", approve_return, name="approve"),
+    path("returns/<str:reference>/approve/read-back/", read_back, name="read_back"),
+    path("payments/", payments, name="payments"),
+    path("payments/ask/", ask, name="ask_provider"),
+    path("payments/<int:task_id>/hand-over/", hand_over, name="hand_over"),
+    path("payments/<int:task_id>/hand-over/start/", start, name="hand_over_start"),
+    path("payments/<int:task_id>/hand-over/confirm/", confirm, name="hand_over_confirm"),
+    path("payments/<int:task_id>/hand-over/abandon/", abandon, name="hand_over_abandon"),
+]

@@ -9,14 +9,16 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from returns.permissions import MAY, may
+from returns.views.session import THEME_COOKIE, THEMES
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
-    """Context for every template: the actions open to this user and the store's time zone."""
+    """Context for every template: the user's actions, the store's time zone, light or dark."""
     user = getattr(request, "user", None)
-    if not isinstance(user, User):
-        return {"allowed": frozenset(), "store_time_zone": settings.STORE_TIME_ZONE}
+    signed_in = isinstance(user, User)
+    theme = request.COOKIES.get(THEME_COOKIE, "")
     return {
-        "allowed": frozenset(action for action in MAY if may(user, action)),
+        "allowed": {action for action in MAY if may(user, action)} if signed_in else set(),
         "store_time_zone": settings.STORE_TIME_ZONE,
+        "theme": theme if theme in THEMES else THEMES[0],
     }
