@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from payments.models import PaymentTask, ProviderEvent
+from payments.models import OutboundRow, PaymentTask, ProviderEvent
 from reconciliation.models import ErpPosting, Mismatch
 from returns import locking
 from returns.errors import Invalid, Missing, WrongState
@@ -26,28 +26,36 @@ DOUBT_BEFORE_A_PERSON = timedelta(hours=1)
 Kind = Mismatch.Kind
 
 # The words the protocol leaves on a row, and the kind of mismatch each becomes.
-KIND_OF_WORD: dict[str, Kind] = {
+KIND_OF_PAYMENT_WORD: dict[str, Kind] = {
     "amount_differs": Kind.AMOUNT_DIFFERS,
     "currency_differs": Kind.CURRENCY_DIFFERS,
     "more_than_one_payment": Kind.MORE_THAN_ONE_PAYMENT,
     "paid_after_refusal": Kind.PAYMENT_WITHOUT_OPERATION,
     "returned_after_success": Kind.RETURNED_AFTER_SUCCESS,
     "reference_not_ours": Kind.REFERENCE_DAMAGED,
+}
+KIND_OF_CREDIT_WORD: dict[str, Kind] = {
+    "amount_differs": Kind.CREDIT_AMOUNT_DIFFERS,
+    "currency_differs": Kind.CURRENCY_DIFFERS,
     "more_than_one_credit": Kind.MORE_THAN_ONE_CREDIT,
     "refused": Kind.ERP_REFUSED,
 }
 
 
 def open_new() -> int:
-    """Open a mismatch for every row that needs a person and has none; returns how many are new."""
+    """Open a mismatch for every row that needs a person and has none; returns how many are new.
+
+    While an item is open, the same kind of trouble with the same row is that item.
+    """
     now = timezone.now()
     wanted = [*_about_payments(), *_about_postings(), *_about_events()]
+    fingerprints = [mismatch.fingerprint for mismatch in wanted]
     known = set(
-        Mismatch.objects.filter(fingerprint__in=[m.fingerprint for m in wanted]).values_list(
-            "fingerprint", flat=True
-        )
+        Mismatch.objects.filter(fingerprint__in=fingerprints).values_list("fingerprint", flat=True)
     )
-    new = [mismatch for mismatch in wanted if mismatch.fingerprint not in known]
+    still_open = Mismatch.objects.filter(status=Mismatch.Status.OPEN)
+    open_items = set(still_open.values_list("kind", "payment_id", "posting_id", "event_id"))
+    new = [m for m in wanted if m.fingerprint not in known and _item(m) not in open_items]
     for mismatch in new:
         mismatch.opened_at = now
     Mismatch.objects.bulk_create(new, ignore_conflicts=True)
@@ -127,6 +135,15 @@ def _operation(key: UUID) -> RefundOperation:
         raise Missing("There is no such return.", code="unknown_return") from None
 
 
+def _item(mismatch: Mismatch) -> tuple[str, int | None, int | None, int | None]:
+    return mismatch.kind, mismatch.payment_id, mismatch.posting_id, mismatch.event_id
+
+
+def _times(row: OutboundRow) -> str:
+    """A row set aside a second time is a second item; the same doubt stays the same one."""
+    return f":{row.lease}" if row.state == TaskState.STUCK else ""
+
+
 def _about_payments() -> Iterator[Mismatch]:
     long_ago = timezone.now() - DOUBT_BEFORE_A_PERSON
     in_doubt = Q(state=TaskState.UNKNOWN, first_sent_at__lt=long_ago)
@@ -138,11 +155,9 @@ def _about_payments() -> Iterator[Mismatch]:
     ).select_related("operation")
     for task in rows:
         word = task.attention or task.state
-        # A payment set aside a second time is a second item; the same doubt stays the same one.
-        times = f":{task.lease}" if task.state == TaskState.STUCK else ""
         yield Mismatch(
-            fingerprint=f"payment:{task.pk}:{word}{times}",
-            kind=KIND_OF_WORD.get(word, Kind.STUCK_PAYMENT),
+            fingerprint=f"payment:{task.pk}:{word}{_times(task)}",
+            kind=KIND_OF_PAYMENT_WORD.get(word, Kind.STUCK_PAYMENT),
             operation=task.operation,
             payment=task,
             at_stake_minor=task.amount_minor,
@@ -156,8 +171,8 @@ def _about_postings() -> Iterator[Mismatch]:
     for posting in rows.select_related("operation"):
         word = posting.attention or posting.state
         yield Mismatch(
-            fingerprint=f"posting:{posting.pk}:{word}:{posting.lease}",
-            kind=KIND_OF_WORD.get(word, Kind.CREDIT_MISSING),
+            fingerprint=f"posting:{posting.pk}:{word}{_times(posting)}",
+            kind=KIND_OF_CREDIT_WORD.get(word, Kind.CREDIT_MISSING),
             operation=posting.operation,
             posting=posting,
             at_stake_minor=posting.amount_minor,
