@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.core.exceptions import RequestDataTooBig
 from django.db import OperationalError
 from drf_spectacular.utils import OpenApiResponse
 from rest_framework import exceptions, serializers
@@ -13,6 +14,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
 from returns.errors import Invalid, RefundDeskError
+from returns.request_body import TooLarge
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
@@ -60,6 +62,9 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, OperationalError):
         body = {"code": "busy", "detail": "The database is busy. Send the same request again."}
         return Response(body, status=503, headers={"Retry-After": "1"})
+    if isinstance(error, RequestDataTooBig):
+        # Django's own bound, met when something else reads the body first.
+        error = TooLarge()
     response = exception_handler(error, context)
     if response is None:
         return None

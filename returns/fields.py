@@ -96,7 +96,8 @@ class Money(serializers.CharField):
 
 
 class InOrder(serializers.ListSerializer[Any]):
-    """The rows of a reverse relation in the order in which they were written."""
+    """The rows of a reverse relation in the order in which they were written; a page as it is."""
 
     def to_representation(self, data: Any) -> list[Any]:
-        return super().to_representation(sorted(data.all(), key=lambda row: row.pk))
+        rows = data if isinstance(data, list) else sorted(data.all(), key=lambda row: row.pk)
+        return super().to_representation(rows)

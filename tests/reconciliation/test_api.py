@@ -1,0 +1,161 @@
+"""What a person must close, as a program sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from reconciliation import mismatches
+from reconciliation.models import Mismatch
+from returns.models import RefundOperation, RefusedAttempt
+from returns.states import TaskState
+from tests import factories
+from tests.api_client import Api
+from tests.oracle import nothing_changes
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def finance() -> Api:
+    return Api(factories.finance())
+
+
+@pytest.fixture
+def manager() -> Api:
+    return Api(factories.manager())
+
+
+def stuck() -> RefundOperation:
+    """A return whose payment was set aside for a person."""
+    operation = factories.reserved()
+    operation.payments.update(state=TaskState.STUCK)
+    mismatches.open_new()
+    return operation
+
+
+def resolved(api: Api, mismatch: Mismatch, **body: Any) -> Any:
+    return api.post(f"mismatches/{mismatch.pk}/resolve/", body)
+
+
+class TestReading:
+    def test_a_mismatch_names_its_return_its_payment_and_what_is_at_stake(
+        self, finance: Api
+    ) -> None:
+        operation = stuck()
+        (row,) = finance.get("mismatches/").body["results"]
+        assert (row["kind"], row["status"]) == ("stuck_payment", "open")
+        assert row["operation"] == str(operation.operation_key)
+        assert (row["reference"], row["order"]) == (operation.reference, operation.order.number)
+        assert row["payment"] == operation.payments.get().pk
+        assert (row["at_stake"], row["currency"]) == ("100.00", "USD")
+        assert (row["resolution"], row["resolved_by"], row["resolved_at"]) == ("", None, None)
+
+    def test_mismatches_are_listed_oldest_first_and_filtered(self, finance: Api) -> None:
+        first, second = stuck(), stuck()
+        resolved(finance, Mismatch.objects.get(operation=first), resolution="chase", reason="x")
+
+        def listed(**query: str) -> list[str]:
+            rows = finance.get("mismatches/", **query).body["results"]
+            return [row["reference"] for row in rows]
+
+        assert listed() == [first.reference, second.reference]
+        assert listed(status="open") == [second.reference]
+        assert listed(status="resolved", kind="stuck_payment") == [first.reference]
+        assert listed(kind="amount_differs") == []
+
+    @pytest.mark.parametrize("query", ["status=closed", "kind=odd", "sort=age"])
+    def test_a_filter_that_is_not_understood_is_refused(self, finance: Api, query: str) -> None:
+        assert finance.get(f"mismatches/?{query}").status == 400
+
+    def test_only_finance_reads_mismatches(self, manager: Api) -> None:
+        answer = manager.get("mismatches/")
+        assert (answer.status, answer.code) == (403, "role")
+
+    def test_a_list_costs_the_same_however_long_it_is(self, finance: Api) -> None:
+        def statements() -> int:
+            with CaptureQueriesContext(connection) as captured:
+                finance.get("mismatches/")
+            return len(captured)
+
+        stuck()
+        one = statements()
+        for _ in range(3):
+            stuck()
+        assert statements() == one
+
+
+class TestResolving:
+    def test_a_mismatch_is_closed_once_with_a_reason(self, finance: Api) -> None:
+        stuck()
+        mismatch = Mismatch.objects.get()
+        answer = resolved(finance, mismatch, resolution="chase", reason="asked the provider")
+        assert (answer.status, answer.body["status"]) == (200, "resolved")
+        assert answer.body["resolved_by"] == "finance"
+        with nothing_changes():
+            again = resolved(finance, mismatch, resolution="chase", reason="asked the provider")
+        assert (again.status, again.body) == (200, answer.body)
+
+    @pytest.mark.parametrize("by_reference", [True, False])
+    def test_a_mismatch_is_linked_to_a_return(self, finance: Api, by_reference: bool) -> None:
+        stuck()
+        other = factories.received()
+        name = other.reference if by_reference else str(other.operation_key)
+        answer = resolved(
+            finance, Mismatch.objects.get(), resolution="link", reason="its own", operation=name
+        )
+        assert (answer.status, answer.body["reference"]) == (200, other.reference)
+
+    def test_a_closed_mismatch_is_not_closed_in_another_way(self, finance: Api) -> None:
+        stuck()
+        mismatch = Mismatch.objects.get()
+        resolved(finance, mismatch, resolution="chase", reason="asked")
+        with nothing_changes():
+            answer = resolved(finance, mismatch, resolution="accept", reason="small")
+        assert (answer.status, answer.code) == (409, "wrong_state")
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({"resolution": "chase"}, "reason"),
+            ({"resolution": "chase", "reason": ""}, "reason"),
+            ({"resolution": "chase", "reason": "  "}, "reason"),
+            ({"resolution": "ignore", "reason": "x"}, "resolution"),
+            ({"resolution": "righted", "reason": "x"}, "resolution"),
+            ({"resolution": "link", "reason": "x"}, "operation"),
+            ({"resolution": "link", "reason": "x", "operation": 5}, "operation"),
+            ({"resolution": "chase", "reason": "x", "amount": "5.00"}, "amount"),
+        ],
+    )
+    def test_a_resolution_that_is_not_understood_whole_is_refused(
+        self, finance: Api, body: dict[str, Any], field: str
+    ) -> None:
+        stuck()
+        with nothing_changes():
+            answer = resolved(finance, Mismatch.objects.get(), **body)
+        assert (answer.status, list(answer.fields)) == (400, [field])
+
+    def test_a_link_to_an_unknown_return_is_refused(self, finance: Api) -> None:
+        stuck()
+        with nothing_changes():
+            answer = resolved(
+                finance, Mismatch.objects.get(), resolution="link", reason="x", operation="R-404"
+            )
+        assert (answer.status, answer.code) == (404, "unknown_return")
+
+    @pytest.mark.parametrize("pk", [404, 10**30])
+    def test_an_unknown_mismatch_is_not_found(self, finance: Api, pk: int) -> None:
+        answer = finance.post(
+            f"mismatches/{pk}/resolve/", {"resolution": "chase", "reason": "asked"}
+        )
+        assert (answer.status, answer.code) == (404, "unknown_mismatch")
+
+    def test_a_manager_may_not_and_the_attempt_is_on_record(self, manager: Api) -> None:
+        stuck()
+        with nothing_changes():
+            answer = resolved(manager, Mismatch.objects.get(), resolution="chase", reason="x")
+        assert (answer.status, answer.code) == (403, "role")
+        assert RefusedAttempt.objects.get().verb == "resolve_mismatch"
