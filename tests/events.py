@@ -1,0 +1,54 @@
+"""Webhooks as the provider makes them: events about refunds, and the deliveries it signs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+
+from payments.models import PaymentTask
+from payments.sandbox.webhooks import signature_header
+
+_numbers = itertools.count(1)
+
+# When the events of a test happened, unless it says otherwise.
+HAPPENED_AT = datetime(2026, 4, 10, 17, 25, tzinfo=UTC)
+
+
+def refund_event(
+    task: PaymentTask,
+    status: str,
+    *,
+    kind: str = "refund.updated",
+    at: datetime = HAPPENED_AT,
+    live_mode: bool = False,
+    refund: str = "re_1",
+    **facts: Any,
+) -> dict[str, Any]:
+    """What the provider says about the refund of a payment; `facts` replace those of the refund."""
+    told = {
+        "id": refund,
+        "object": "refund",
+        "amount": task.amount_minor,
+        "currency": task.currency.lower(),
+        "status": status,
+        "metadata": {"payment_key": str(task.wire_key)},
+    }
+    return {
+        "id": f"evt_{next(_numbers)}",
+        "object": "event",
+        "type": kind,
+        "created": int(at.timestamp()),
+        "livemode": live_mode,
+        "data": {"object": told | facts},
+    }
+
+
+def signed(event: object, secret: str | None = None) -> tuple[str, dict[str, str]]:
+    """Body and headers of a delivery made now; text is sent as it is."""
+    body = event if isinstance(event, str) else json.dumps(event)
+    key = settings.STRIPE_WEBHOOK_SECRET if secret is None else secret
+    return body, {"Stripe-Signature": signature_header(body.encode(), key)}

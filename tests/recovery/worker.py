@@ -1,0 +1,144 @@
+"""Worker processes for crash tests: each connection to the socket is one process of its own.
+
+A worker runs one verb of the product. At the named point it says so and then either waits for the
+word to go on, or freezes itself (SIGSTOP) as a suspended machine would; meanwhile the test can
+kill it. Django is loaded once, before the processes part.
+
+    python -m tests.recovery.worker SOCKET
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+import django
+
+BEFORE, AFTER = "before", "after"
+
+# The places between two phases: just before or just after a function of the product.
+POINTS = {
+    "reserving": ("payments.approval:reserve", AFTER),
+    "claiming": ("payments.outbound:_claimed", BEFORE),
+    "claimed, not committed": ("payments.outbound:_claimed", AFTER),
+    "checking the lease": ("payments.outbound:may_call", BEFORE),
+    "calling": ("payments.providers.stripe:StripeProvider.pay", BEFORE),
+    "asking": ("payments.providers.stripe:StripeProvider.find", BEFORE),
+    "answered": ("payments.providers.stripe:StripeProvider.pay", AFTER),
+    "recording": ("payments.outbound:record", AFTER),
+    "recorded, not committed": ("payments.settlement:take_effect", AFTER),
+    "opening postings": ("reconciliation.posting:async_task", AFTER),
+    "creating a draft": ("reconciliation.erp.sandbox:SandboxErp.create_draft", BEFORE),
+    "draft created": ("reconciliation.erp.sandbox:SandboxErp.create_draft", AFTER),
+    "posting": ("reconciliation.erp.sandbox:SandboxErp.post", BEFORE),
+    "posted": ("reconciliation.erp.sandbox:SandboxErp.post", AFTER),
+    "event applied": ("payments.webhooks:apply_news", AFTER),
+    "event recorded": ("payments.webhooks:_apply", AFTER),
+}
+
+
+def approve(operation_key: str, username: str, amount_minor: int) -> str:
+    from django.contrib.auth.models import User  # noqa: PLC0415 - Django must be loaded
+
+    verb = import_module("payments.approval").approve
+    by = User.objects.get(username=username)
+    return str(verb(operation_key=UUID(operation_key), by=by, amount_minor=amount_minor).state)
+
+
+def receive(body: str, headers: dict[str, str]) -> str:
+    verb = import_module("payments.webhooks").receive
+    return str(verb(name="stripe", body=body.encode(), headers=headers).standing)
+
+
+def verb_of(name: str) -> Callable[..., Any]:
+    """One of the two above, or a function of the product, as `module:function`."""
+    own: dict[str, Callable[..., Any]] = {"approve": approve, "receive": receive}
+    if name in own:
+        return own[name]
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+class Worker:
+    """The process behind one connection."""
+
+    def __init__(self, test: socket.socket) -> None:
+        self._test = test.makefile("rw")
+
+    def run(self) -> None:
+        self._say(pid=os.getpid())
+        order = json.loads(self._test.readline())
+        for name, value in order["settings"].items():
+            setattr(import_module("django.conf").settings, name, value)
+        if not order["checks_its_lease"]:
+            outbound: Any = import_module("payments.outbound")
+            outbound.may_call = lambda _claim: True
+        if order["stop_at"]:
+            self._stop_at(order["stop_at"], freezes=order["freezes"])
+        try:
+            self._say(result=verb_of(order["verb"])(*order["arguments"]))
+        except Exception as error:  # noqa: BLE001 - the test is told
+            self._say(error=repr(error))
+
+    def _stop_at(self, point: str, *, freezes: bool) -> None:
+        place, when = POINTS[point]
+        module, _, path = place.partition(":")
+        owner: Any = import_module(module)
+        *outer, name = path.split(".")
+        for attribute in outer:
+            owner = getattr(owner, attribute)
+        original = getattr(owner, name)
+
+        def stop() -> None:
+            setattr(owner, name, original)
+            self._say(reached=point)
+            if freezes:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            elif not self._test.readline():
+                os._exit(1)  # the test is gone
+
+        @functools.wraps(original)
+        def stopping(*args: Any, **kwargs: Any) -> Any:
+            if when == BEFORE:
+                stop()
+            result = original(*args, **kwargs)
+            if when == AFTER:
+                stop()
+            return result
+
+        setattr(owner, name, stopping)
+
+    def _say(self, **facts: object) -> None:
+        self._test.write(json.dumps(facts) + "\n")
+        self._test.flush()
+
+
+def serve(path: str) -> None:
+    """Until standard input ends, one process per connection."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(path)
+        door.listen()
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while True:
+            test, _ = door.accept()
+            if os.fork() == 0:
+                door.close()
+                Worker(test).run()
+                os._exit(0)
+            test.close()
+
+
+if __name__ == "__main__":
+    django.setup()
+    serve(sys.argv[1])
