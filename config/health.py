@@ -57,7 +57,10 @@ def readyz(_request: HttpRequest) -> JsonResponse:
 def _checks() -> dict[str, dict[str, Any]]:
     applied = MigrationRecorder(connection).applied_migrations()
     unapplied = len(_migrations_on_disk() - set(applied))
-    checks = {"database": {"ok": True}, "migrations": {"ok": unapplied == 0, "missing": unapplied}}
+    checks: dict[str, dict[str, Any]] = {
+        "database": {"ok": True},
+        "migrations": {"ok": unapplied == 0, "missing": unapplied},
+    }
     if unapplied:
         # Its tables may not even exist.
         return checks

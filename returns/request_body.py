@@ -62,18 +62,15 @@ class Body(serializers.Serializer[Any]):
     """A JSON object; a name that is not declared is refused, because it may be a misspelt one."""
 
     def to_internal_value(self, data: Any) -> Any:
-        complaints: dict[str, Any] = {}
-        if isinstance(data, Mapping):
-            complaints = {
-                name: ["There is no such field."] for name in data if name not in self.fields
-            }
+        names = data if isinstance(data, Mapping) else {}
+        unknown = {name: ["There is no such field."] for name in names if name not in self.fields}
         try:
             values = super().to_internal_value(data)
         except serializers.ValidationError as error:
-            if isinstance(error.detail, dict):
-                complaints |= error.detail
-        if complaints:
-            raise serializers.ValidationError(complaints)
+            known: Any = error.detail
+            raise serializers.ValidationError({**known, **unknown}) from error
+        if unknown:
+            raise serializers.ValidationError(unknown)
         return values
 
 

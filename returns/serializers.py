@@ -122,7 +122,7 @@ class OutboundSerializer(serializers.Serializer[Any]):
     """Something that is to happen elsewhere exactly once, and where it stands."""
 
     state = serializers.ChoiceField(TaskState.choices)
-    state_text = serializers.CharField(source="get_state_display")
+    state_text = serializers.SerializerMethodField()
     amount = Money(source="amount_minor")
     currency = serializers.CharField()
     first_sent_at = serializers.DateTimeField(allow_null=True)
@@ -131,6 +131,9 @@ class OutboundSerializer(serializers.Serializer[Any]):
     finished_at = serializers.DateTimeField(allow_null=True)
     last_answer = serializers.CharField()
     attention = serializers.CharField(help_text="A word for what a person must hear about.")
+
+    def get_state_text(self, row: Any) -> str:
+        return str(TaskState(row.state).label)
 
 
 class OperationPaymentSerializer(OutboundSerializer):
@@ -150,13 +153,12 @@ class OperationPaymentSerializer(OutboundSerializer):
 class PostingSerializer(OutboundSerializer):
     """The credit in the ERP; its reference there is the operation's key."""
 
-    state_text = serializers.SerializerMethodField()
     entry = serializers.CharField(allow_null=True)
     refunded_on = serializers.DateField()
 
-    def get_state_text(self, posting: Any) -> str:
-        done = posting.state == TaskState.SUCCEEDED
-        return "in the books" if done else str(TaskState(posting.state).label)
+    def get_state_text(self, row: Any) -> str:
+        done = row.state == TaskState.SUCCEEDED
+        return "in the books" if done else super().get_state_text(row)
 
 
 class EventSerializer(serializers.Serializer[Any]):

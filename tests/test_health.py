@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from html.parser import HTMLParser
 from unittest import mock
 
 import pytest
@@ -127,31 +126,6 @@ class TestMetrics:
             client.get("/metrics")
 
 
-class _Page(HTMLParser):
-    """What a page names: ids, links within it, and everything it would load or run."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.links: set[str] = set()
-        self.loads: list[str] = []
-        self.inline: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value or "")
-            elif name == "style" or name.startswith("on"):
-                self.inline.append(name)
-            elif name == "src" or (name == "href" and tag == "link"):
-                self.loads.append(value or "")
-            elif name == "href" and value and value.startswith("#"):
-                self.links.add(value[1:])
-        if tag in ("script", "style"):
-            self.inline.append(tag)
-
-
 class TestApiDocument:
     def test_the_document_names_every_endpoint_of_the_contract(self, client: Client) -> None:
         paths = client.get("/api/v1/schema/?format=json").json()["paths"]
@@ -182,13 +156,15 @@ class TestApiDocument:
         self, client: Client
     ) -> None:
         answer = client.get("/api/v1/docs/")
-        page = _Page(answer.content.decode())
+        page = answer.content.decode()
         assert answer.status_code == 200
         assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
-        assert page.inline == []
-        assert all(address.startswith("/static/") for address in page.loads)
+        assert re.findall(r"<script|<style|\bstyle=|\bon[a-z]+=|javascript:|@import", page) == []
+        loads = re.findall(r'<link[^>]+href="([^"]*)"|\bsrc="([^"]*)"', page)
+        assert loads == [("/static/bootstrap/bootstrap.min.css", "")]
 
     def test_every_link_within_the_page_leads_somewhere(self, client: Client) -> None:
-        page = _Page(client.get("/api/v1/docs/").content.decode())
-        assert page.links - set(page.ids) == set()
-        assert len(page.ids) == len(set(page.ids))
+        page = client.get("/api/v1/docs/").content.decode()
+        ids = re.findall(r'\bid="([^"]+)"', page)
+        assert set(re.findall(r'href="#([^"]+)"', page)) - set(ids) == set()
+        assert len(ids) == len(set(ids))
