@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from returns import locking
+from returns import locking, money
 from returns.errors import OrderChanged
 from returns.models import (
     ExternalRefund,
@@ -80,7 +80,8 @@ def _create(facts: OrderFacts) -> Order:
     order = Order.objects.create(
         number=facts.number, currency=facts.currency, **_order_fields(facts)
     )
-    OrderBalance.objects.create(order=order)
+    # By its id, so that the order handed back does not remember an empty balance.
+    OrderBalance.objects.create(order_id=order.pk)
     _write_rows(order, facts, {})
     return order
 
@@ -118,6 +119,18 @@ def _changed_facts(order: Order, facts: OrderFacts) -> dict[str, Any]:
         for name, values in old.items():
             if new.get(name) != values:
                 changed[f"{kind} {name}"] = [values, new.get(name)]
+    return changed | _changed_refunds(order, facts)
+
+
+def _changed_refunds(order: Order, facts: OrderFacts) -> dict[str, Any]:
+    """Every past refund that is stored with another amount."""
+    stored = ExternalRefund.objects.filter(tender__order=order)
+    amounts = {(r.tender.tender_id, r.reference): r for r in stored.select_related("tender")}
+    changed: dict[str, Any] = {}
+    for refund in facts.past_refunds:
+        known = amounts.get((refund.tender_id, refund.reference))
+        if known and known.amount_minor != refund.amount_minor:
+            changed[f"refund {refund.reference}"] = [known.amount_minor, refund.amount_minor]
     return changed
 
 
@@ -229,6 +242,14 @@ def _set_balances(order: Order) -> None:
         external = sum(refund.amount_minor for refund in tender.external_refunds.all())
         balance = tender.balance
         ours = balance.refunded_minor - balance.external_minor
+        if balance.reserved_minor + ours + external > tender.amount_minor:
+            remaining = money.plain(balance.remaining_minor, order.currency)
+            raise OrderChanged(
+                f"Only {order.currency} {remaining} of tender {tender.tender_id} is left; the rest "
+                "is refunded or reserved here. Somebody must look at both.",
+                remaining=remaining,
+                currency=order.currency,
+            )
         TenderBalance.objects.filter(pk=balance.pk).exclude(
             captured_minor=tender.amount_minor, external_minor=external
         ).update(
