@@ -70,7 +70,9 @@ class Crowd:
         self._members: list[tuple[Any, Connection]] = []
         for _ in range(size):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_member, args=(web, theirs, self._barrier), daemon=True)
+            process = context.Process(
+                target=_member, args=(web, theirs, self._barrier), daemon=True
+            )
             process.start()
             theirs.close()
             self._members.append((process, ours))

@@ -21,7 +21,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
         for sale, mode in zip(sales, cycle(("drop_before", "drop_after")), strict=False):
             stage.provider.order_fault(mode, sale.payment)
         stage.approve(operations)
-        posted = stage.wait_until_posted(list(operations))
+        posted = stage.wait_until_posted(operations)
         dropped = stage.size - stage.provider.faults_left(payments)
     return (
         Check("connections dropped", stage.size, dropped),

@@ -35,7 +35,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
     refused = sum(answer.body.get("code") == "message_changed" for answer in changed)
     stage.inspect(operations)
     stage.approve(operations)
-    posted = stage.wait_until_posted(list(operations))
+    posted = stage.wait_until_posted(operations)
     return (
         Check("operations", stage.size, len(operations)),
         Check("orders whose five answers name one operation", stage.size, one_name),

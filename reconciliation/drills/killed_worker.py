@@ -46,7 +46,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
         for keys in _batches(list(operations)):
             killed += _pay_and_kill(stage, db, {key: operations[key] for key in keys})
             stage.say(f"workers killed: {killed} of {stage.size}")
-        posted = stage.wait_until_posted(list(operations))
+        posted = stage.wait_until_posted(operations)
     return (
         Check("refunds whose worker was killed after the effect", stage.size, killed),
         Check("operations posted", stage.size, posted),

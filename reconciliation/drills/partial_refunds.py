@@ -37,7 +37,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
         sum(_told_the_rest(answer, sale) for answer in group) == AT_ONCE - FIT
         for sale, group in zip(sales, answers, strict=True)
     )
-    posted = stage.wait_until_posted(list(agreed))
+    posted = stage.wait_until_posted(agreed)
     return (
         Check("orders with exactly three approvals", stage.size, three),
         Check("orders whose other five were told the rest (409)", stage.size, told),

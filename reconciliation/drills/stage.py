@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -145,21 +145,33 @@ class Stage:
 
     # What came of it.
 
-    def wait_until_posted(self, operations: Sequence[str]) -> int:
-        """Look until every operation is posted or the time is up; how many are."""
+    def wait_until_posted(self, operations: Collection[str]) -> int:
+        """Look until every operation is posted or the time is up; how many are.
+
+        Looks at the ERP first, which is cheap, and asks the product when all is there.
+        """
+        wanted, deadline, told = set(operations), time.monotonic() + SETTLED_SECONDS, -1
+        while True:
+            entries = self.erp.entries(wanted)
+            booked = {entry["reference"] for entry in entries if entry["state"] == "posted"}
+            if len(booked) != told:
+                told = len(booked)
+                self.say(f"booked in the ERP: {told} of {len(wanted)}")
+            late = time.monotonic() > deadline
+            if late or booked == wanted:
+                posted = self._posted(operations)
+                if late or posted == len(wanted):
+                    return posted
+            time.sleep(POLL_SECONDS)
+
+    def _posted(self, operations: Iterable[str]) -> int:
         token = self.demo.tokens["manager"]
-        still_open = list(operations)
-        deadline = time.monotonic() + SETTLED_SECONDS
-        while still_open and time.monotonic() < deadline:
-            shown = self.crowd.spread(
-                [Call("GET", f"/api/v1/returns/{key}/", token) for key in still_open]
-            )
-            states = [answer.body.get("state", "unreadable") for answer in shown]
-            still_open = [k for k, s in zip(still_open, states, strict=True) if s != "posted"]
-            self.say(_census(states, len(operations) - len(states)))
-            if still_open:
-                time.sleep(POLL_SECONDS)
-        return len(operations) - len(still_open)
+        calls = [Call("GET", f"/api/v1/returns/{key}/", token) for key in operations]
+        states = Counter(
+            answer.body.get("state", "unreadable") for answer in self.crowd.spread(calls)
+        )
+        self.say(", ".join(f"{number} {state}" for state, number in sorted(states.items())))
+        return states["posted"]
 
 
 def require(answers: Sequence[Answer], what: str) -> None:
@@ -167,9 +179,3 @@ def require(answers: Sequence[Answer], what: str) -> None:
     for answer in answers:
         if not answer.accepted:
             raise DrillError(f"{what} was answered with {answer.status}: {answer.body}")
-
-
-def _census(states: list[str], posted: int) -> str:
-    counts = Counter(states)
-    counts["posted"] += posted
-    return "waiting: " + ", ".join(f"{n} {state}" for state, n in sorted(counts.items()) if n)

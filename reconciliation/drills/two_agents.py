@@ -39,7 +39,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
         ],
         stage.telling("approved twice"),
     )
-    posted = stage.wait_until_posted(list(operations))
+    posted = stage.wait_until_posted(operations)
     return (
         Check("first submissions (201)", stage.size, _answered(taken, 201)),
         Check("second submissions that joined (200)", stage.size, _joined(taken)),
