@@ -66,7 +66,7 @@ def api_docs(request: HttpRequest) -> HttpResponse:
 @functools.cache
 def _facts() -> dict[str, Any]:
     generator = SchemaGenerator()  # type: ignore[no-untyped-call]
-    document = generator.get_schema(public=True)  # type: ignore[no-untyped-call]
+    document = _without_marks(generator.get_schema(public=True))  # type: ignore[no-untyped-call]
     return {
         "title": document["info"]["title"],
         "description": document["info"]["description"],
@@ -87,6 +87,15 @@ def _facts() -> dict[str, Any]:
             if "enum" in schema
         },
     }
+
+
+def _without_marks(node: Any) -> Any:
+    """The document without the backticks of its descriptions."""
+    if isinstance(node, dict):
+        return {name: _without_marks(inner) for name, inner in node.items()}
+    if isinstance(node, list):
+        return [_without_marks(inner) for inner in node]
+    return node.replace("`", "") if isinstance(node, str) else node
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Operation:

@@ -183,6 +183,8 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Returns and refunds that are never paid twice.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SORT_OPERATIONS": False,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "OperationStateEnum": "returns.states.OperationState",
         "TaskStateEnum": "returns.states.TaskState",

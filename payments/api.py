@@ -34,13 +34,11 @@ from returns.serializers import OperationSerializer
 
 
 class ApproveView(APIView):
-    """A manager's yes."""
-
     @extend_schema(
         operation_id="approve",
         summary="Approve a refund and reserve its money, in one transaction",
-        description="The answer's state is `reserved`, or `approved` while a second approval is "
-        "still needed. 409 `insufficient_balance` says what remains; nothing has changed then.",
+        description="The answer's state is reserved, or approved while a second approval is "
+        "still needed. 409 insufficient_balance says what remains; nothing has changed then.",
         parameters=[RETURN_KEY],
         request=ApprovalBody,
         responses={200: OperationSerializer, **refusals(400, 404, 409)},
@@ -63,8 +61,6 @@ class ApproveView(APIView):
 
 
 class PaymentsView(ListAPIView[PaymentTask]):
-    """All payments."""
-
     serializer_class = PaymentSerializer
     pagination_class = OldestFirst
 
@@ -84,8 +80,6 @@ class PaymentsView(ListAPIView[PaymentTask]):
 
 
 class PaymentView(APIView):
-    """One payment."""
-
     @extend_schema(
         operation_id="payment",
         summary="A payment and every call about it",
@@ -97,8 +91,6 @@ class PaymentView(APIView):
 
 
 class AskProviderView(APIView):
-    """A person's wish to know now."""
-
     @extend_schema(
         operation_id="ask_provider",
         summary="Ask the provider now what became of a payment",

@@ -22,8 +22,6 @@ from returns.request_body import read, read_query
 
 
 class MismatchesView(ListAPIView[Mismatch]):
-    """All mismatches."""
-
     serializer_class = MismatchSerializer
     pagination_class = OldestFirst
 
@@ -45,8 +43,6 @@ class MismatchesView(ListAPIView[Mismatch]):
 
 
 class ResolveView(APIView):
-    """A person's last word on a mismatch."""
-
     @extend_schema(
         operation_id="resolve",
         summary="Close a mismatch with a reason; no money moves by it",

@@ -51,8 +51,6 @@ RETURN_KEY = OpenApiParameter(
 
 
 class OrderView(APIView):
-    """One order as sold."""
-
     @extend_schema(
         operation_id="order",
         summary="An order with its balances, and who claims which unit",
@@ -82,8 +80,6 @@ class OrderView(APIView):
 
 
 class ReturnsView(ListAPIView[RefundOperation]):
-    """All returns, and new ones."""
-
     serializer_class = OperationSummarySerializer
     pagination_class = OldestFirst
 
@@ -106,8 +102,8 @@ class ReturnsView(ListAPIView[RefundOperation]):
     @extend_schema(
         operation_id="take_in",
         summary="Open a return, or join the one for the same goods",
-        description="200 when the goods were being returned already (`joined`), or when the same "
-        "message was delivered before.",
+        description="200 when the goods were being returned already (joined is true), or when "
+        "the same message was delivered before.",
         request=ReturnBody,
         responses={201: TakenSerializer, 200: TakenSerializer, **refusals(400, 404, 409)},
     )
@@ -122,8 +118,6 @@ class ReturnsView(ListAPIView[RefundOperation]):
 
 
 class ReturnView(APIView):
-    """One return with everything there is to know about it."""
-
     @extend_schema(
         operation_id="return",
         summary="A return: claims, messages, approvals, payments, posting, history",
@@ -137,8 +131,6 @@ class ReturnView(APIView):
 
 
 class InspectView(APIView):
-    """The desk's findings."""
-
     @extend_schema(
         operation_id="inspect",
         summary="Record what was found about every unit",
@@ -162,8 +154,6 @@ class InspectView(APIView):
 
 
 class RejectView(APIView):
-    """A manager's no."""
-
     @extend_schema(
         operation_id="reject",
         summary="Reject a return; its goods may be returned again",
@@ -185,8 +175,6 @@ class RejectView(APIView):
 
 
 class WithdrawView(APIView):
-    """The customer's change of mind."""
-
     @extend_schema(
         operation_id="withdraw",
         summary="Withdraw a return; its goods may be returned again",
@@ -208,8 +196,6 @@ class WithdrawView(APIView):
 
 
 class UnknownAddressView(APIView):
-    """Addresses below the API's own that mean nothing."""
-
     @extend_schema(exclude=True)
     def get(self, request: Request, rest: str) -> Response:
         raise Missing(f"There is no {request.path}.")

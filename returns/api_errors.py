@@ -33,9 +33,9 @@ class InvalidSerializer(ErrorSerializer):
 
 
 _MEANINGS = {
-    400: "Not understood whole; `code` is `invalid` (see `fields`) or `parse_error`.",
+    400: "Not understood whole: the code is invalid, with the fields, or parse_error.",
     401: "No token, or an unknown one.",
-    403: "This account may not do this; `code` says why.",
+    403: "This account may not do this; the code says why.",
     404: "What was named does not exist.",
     409: "The present facts do not allow it; nothing has changed.",
 }

@@ -50,7 +50,9 @@ class PastRefundBody(Body):
 
 
 class OrderBody(Body):
-    """An order as sold. The document of what `returns.order_body` reads."""
+    """An order as sold: lines and shipping, less the discount, make exactly the tenders."""
+
+    # Only for the API's document: `order_body` does the reading, for imports as well.
 
     number = Text(required=False, max_length=64)
     currency = Text(min_length=3, max_length=3)
