@@ -1,0 +1,135 @@
+"""A worker that is stopped and wakes after its lease: it sends nothing and writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from payments import dispatch
+from payments.models import PaymentAttempt, PaymentTask
+from returns.states import TaskState
+from tests import factories
+from tests.recovery.conftest import WorkerProcess, wait_until
+from tests.sandboxes import SandboxErp, SandboxProvider
+from tests.workers import let_pass
+
+StartWorker = Callable[..., WorkerProcess]
+
+LEASE_SECONDS = 31
+DAY_SECONDS = 24 * 60 * 60
+PAY = "payments.tasks:pay_operation"
+# A worker with this timing may start its call for one second after its claim.
+HASTE = {"lease_seconds": 16, "call_seconds": 12, "margin_seconds": 3}
+HASTE_SECONDS = 1
+
+
+@pytest.fixture
+def task(provider: SandboxProvider, transactional_db: None) -> PaymentTask:
+    """A refund of half the order, so that the provider would not refuse a second one."""
+    order = factories.OrderFactory.create(lines=[factories.line(quantity=2)])
+    operation = factories.reserved(order)
+    provider.know_payments()
+    return PaymentTask.objects.get(operation=operation)
+
+
+def stored(task: PaymentTask) -> PaymentTask:
+    return PaymentTask.objects.get(pk=task.pk)
+
+
+def frozen_past_its_lease(
+    start_worker: StartWorker, task: PaymentTask, *, checks_its_lease: bool = True
+) -> WorkerProcess:
+    """A worker stopped between claim and call, until its time for calling is over."""
+    point = "checking the lease" if checks_its_lease else "calling"
+    worker = start_worker(
+        PAY,
+        task.operation_id,
+        stop_at=point,
+        freezes=True,
+        checks_its_lease=checks_its_lease,
+        OUTBOUND_TIMING=HASTE,
+    )
+    worker.reaches(point).is_frozen()
+    over_at = time.clock_gettime(time.CLOCK_BOOTTIME) + HASTE_SECONDS
+    wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > over_at)
+    return worker
+
+
+def paid_by_another(task: PaymentTask) -> None:
+    """The lease is over; another worker asks, sees nothing and sends."""
+    let_pass(LEASE_SECONDS)
+    dispatch.pay(task.pk)
+    assert stored(task).state == TaskState.SUCCEEDED
+
+
+def attempts(task: PaymentTask) -> list[tuple[str, str]]:
+    rows = PaymentAttempt.objects.filter(row=task).order_by("pk")
+    return list(rows.values_list("purpose", "step"))
+
+
+def test_a_worker_that_wakes_after_its_lease_sends_nothing_and_writes_nothing(
+    start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
+) -> None:
+    sleeper = frozen_past_its_lease(start_worker, task)
+    paid_by_another(task)
+    before = stored(task), attempts(task), provider.requests()
+
+    assert sleeper.thaw().result() == 0
+    after = stored(task), attempts(task), provider.requests()
+    assert vars_of(after[0]) == vars_of(before[0])
+    assert after[1:] == before[1:]
+    assert attempts(task) == [
+        ("send", "started"),  # by the sleeper, and never ended
+        ("ask", "started"),
+        ("ask", "ended"),
+        ("send", "started"),
+        ("send", "ended"),
+    ]
+
+
+def test_a_worker_that_wakes_after_its_lease_leaves_the_payment_to_the_sweep(
+    start_worker: StartWorker,
+    run_workers: Callable[..., None],
+    task: PaymentTask,
+    provider: SandboxProvider,
+    erp: SandboxErp,
+) -> None:
+    sleeper = frozen_past_its_lease(start_worker, task)
+    assert sleeper.thaw().result() == 0
+    assert provider.refund_requests() == []
+    assert stored(task).state == TaskState.SENDING
+    let_pass(LEASE_SECONDS)
+    run_workers()
+    assert stored(task).state == TaskState.SUCCEEDED
+
+
+def test_the_danger_without_the_check_a_late_worker_pays_a_second_time(
+    start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
+) -> None:
+    sleeper = frozen_past_its_lease(start_worker, task, checks_its_lease=False)
+    paid_by_another(task)
+    provider.advance_clock(DAY_SECONDS + 1)  # the machine slept for a day: the key is forgotten
+    sleeper.thaw().result()
+    paid, again = provider.ledger()
+    assert paid["idempotency_key"] == again["idempotency_key"] == str(task.wire_key)
+    provider.move_refund(again["refund"], "failed")  # put right by hand
+
+
+def test_a_worker_overtaken_during_its_call_writes_nothing_not_even_good_news(
+    start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
+) -> None:
+    slow = start_worker(PAY, task.operation_id, stop_at="answered").reaches("answered")
+    let_pass(LEASE_SECONDS)
+    dispatch.pay(task.pk)
+    known = stored(task)
+    assert known.state == TaskState.SUCCEEDED, "found by asking"
+    assert slow.go_on().result() == 0
+    assert vars_of(stored(task)) == vars_of(known)
+    assert ("send", "ended") not in attempts(task)
+    assert len(provider.refund_requests()) == 1
+
+
+def vars_of(task: PaymentTask) -> dict[str, object]:
+    return {field.name: getattr(task, field.attname) for field in task._meta.concrete_fields}
