@@ -38,7 +38,7 @@ class Report:
     def facts(self) -> dict[str, Any]:
         """The report for programs."""
         checks = [{**asdict(check), "ok": check.ok} for check in self.checks]
-        return {**asdict(self), "ok": self.ok, "checks": checks}
+        return {**asdict(self), "seconds": round(self.seconds, 1), "ok": self.ok, "checks": checks}
 
     def table(self) -> str:
         """The report for people."""

@@ -16,8 +16,9 @@ from reconciliation.drills.sandboxes import SandboxErp, SandboxProvider
 from returns import money
 
 POLL_SECONDS = 0.5
-# A lease must end and looks back off before the last payment after a fault is found.
-SETTLED_SECONDS = 300
+# A lease must end and looks back off before the last payment after a fault is found; when
+# nothing new has been booked for this long, nothing will be.
+QUIET_SECONDS = 150
 LINE = "goods-1"
 # One sale after the other: two, none and three decimals.
 TOTALS = (("EUR", "49.90"), ("USD", "120.00"), ("JPY", "5800"), ("KWD", "18.600"))
@@ -146,16 +147,16 @@ class Stage:
     # What came of it.
 
     def wait_until_posted(self, operations: Collection[str]) -> int:
-        """Look until every operation is posted or the time is up; how many are.
+        """Look until every operation is posted or nothing moves any more; how many are.
 
         Looks at the ERP first, which is cheap, and asks the product when all is there.
         """
-        wanted, deadline, told = set(operations), time.monotonic() + SETTLED_SECONDS, -1
+        wanted, deadline, told = set(operations), time.monotonic(), -1
         while True:
             entries = self.erp.entries(wanted)
             booked = {entry["reference"] for entry in entries if entry["state"] == "posted"}
             if len(booked) != told:
-                told = len(booked)
+                told, deadline = len(booked), time.monotonic() + QUIET_SECONDS
                 self.say(f"booked in the ERP: {told} of {len(wanted)}")
             late = time.monotonic() > deadline
             if late or booked == wanted:

@@ -1,0 +1,1 @@
+"""What the doctor looks at: each module yields its findings, each with what to do about it."""
