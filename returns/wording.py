@@ -76,12 +76,13 @@ def of_attention(word: str) -> str:
 def of_roles(action: str) -> str:
     """Who may do this: "managers, finance"."""
     people = [role for role in ROLES if role in MAY[action] and role != "integration"]
-    return ", ".join(str(ROLES[role]) for role in people)
+    words = [str(ROLES[role]) for role in people]
+    return gettext(" and ").join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def only_for(action: str) -> str:
     """Why a button is disabled for somebody without the role."""
-    return gettext("Only for: %(roles)s.") % {"roles": of_roles(action)}
+    return gettext("Only %(roles)s can do this.") % {"roles": of_roles(action)}
 
 
 def details_of(facts: dict[str, Any]) -> dict[str, str]:

@@ -16,10 +16,13 @@ from django.utils.translation import get_language, gettext
 from lucide.templatetags.lucide import lucide
 
 from returns import ages, money
+from returns.destinations import BY_HAND
 from returns.next_steps import NEXT_STEPS
 from returns.states import OperationState, TaskState
 
 register = template.Library()
+
+UNSURE = (TaskState.UNKNOWN, TaskState.STUCK)
 
 _O, _T = OperationState, TaskState
 # State -> (look, icon): never by colour alone.
@@ -50,6 +53,18 @@ def money_shown(minor: int, currency: str) -> str:
 
 
 @register.filter
+def by_hand(row: Any) -> bool:
+    """Whether a person hands over what is paid on this tender or in this payment."""
+    return bool(row.provider == BY_HAND)
+
+
+@register.filter
+def is_past(at: datetime | None) -> bool:
+    """Whether a moment is there already."""
+    return at is not None and at <= timezone.now()
+
+
+@register.filter
 def age(since: datetime) -> str:
     """How long ago, in words."""
     return ages.in_words(since, timezone.now())
@@ -73,11 +88,11 @@ def when(at: datetime | None, style: str = "j M H:i") -> SafeString:
     local = at.astimezone(ZoneInfo(settings.STORE_TIME_ZONE))
     utc = at.astimezone(UTC)
     return format_html(
-        '<time datetime="{}" title="{}">{} {}</time>',
+        '<time class="text-nowrap" datetime="{}" title="{}">{}{}</time>',
         utc.isoformat(timespec="seconds"),
         f"{utc:%Y-%m-%d %H:%M:%S} UTC",
         formatted(local, style),
-        local.tzname(),
+        f" {local.tzname()}" if "H" in style else "",
     )
 
 
@@ -98,6 +113,13 @@ def pill(row: Any) -> SafeString:
 @register.simple_tag
 def next_step(operation: Any) -> str:
     """What comes next for an operation, in words."""
+    if operation.state == OperationState.RESERVED:
+        if any(
+            by_hand(task) and task.state == TaskState.PENDING for task in operation.payments.all()
+        ):
+            return gettext("Hand the money over")
+        if any(task.state in UNSURE for task in operation.payments.all()):
+            return gettext("The outcome is being checked")
     return str(NEXT_STEPS[operation.state].label)
 
 

@@ -15,14 +15,15 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from returns.closing import refuse_own_work
-from returns.destinations import first_fit
+from returns.destinations import BY_HAND, first_fit
 from returns.errors import Missing, NotAllowed
 from returns.forms import ApprovalForm, InspectionForm, RejectionForm, WithdrawalForm
 from returns.models import OperationEvent, OrderBalance, Tender
 from returns.next_steps import NEXT_STEPS, NextStep
 from returns.permissions import may
 from returns.queries import operation_by_reference
-from returns.states import ENDED, OPEN, OperationState
+from returns.states import ENDED, OPEN, TASK_FINAL, OperationState
+from returns.templatetags.desk import next_step
 from returns.views.staff import draft, page, same_page, user_of
 from returns.wording import MONEY_VERBS, details_of, of_attention, of_verb, only_for
 from returns.worklists import tenders_of
@@ -83,6 +84,27 @@ class ReturnPage:
     @property
     def step(self) -> NextStep:
         return NEXT_STEPS[self.operation.state]
+
+    @property
+    def heading(self) -> str:
+        """What comes next, in words."""
+        return next_step(self.operation)
+
+    @property
+    def by_hand(self) -> list[Any]:
+        """The payments of a reserved return that a person still has to hand over."""
+        if self.operation.state != OperationState.RESERVED:
+            return []
+        return [t for t in self.payments if t.provider == BY_HAND and t.state not in TASK_FINAL]
+
+    @property
+    def hand_over_blocked(self) -> str:
+        return only_for("hand_over")
+
+    @property
+    def deciding(self) -> bool:
+        """Whether the amount field stands on the page, with the balance beside it."""
+        return self.step.verb == "approve" and not self.blocked and self.amount_minor > 0
 
     @property
     def steps(self) -> list[tuple[str, str]]:
