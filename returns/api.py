@@ -24,7 +24,7 @@ from returns.bodies import (
     ReturnsQuery,
     WithdrawalBody,
 )
-from returns.errors import Missing
+from returns.errors import Missing, OrderChanged
 from returns.inspection import UnitFound
 from returns.intake import Taken, open_or_join
 from returns.models import OrderLine, RefundOperation
@@ -69,9 +69,14 @@ class OrderView(APIView):
     def put(self, request: Request, number: str) -> Response:
         by, number = person(request), clean_number(number)
         require_on_record("confirm_order", by=by)
-        order, confirmed = confirm_order(
-            number=number, facts=read_order(number, request.data), by=by
-        )
+        facts = read_order(number, request.data)
+        try:
+            order, confirmed = confirm_order(number=number, facts=facts, by=by)
+        except OrderChanged as error:
+            if "changed" in error.facts:
+                # The names are enough: the figures are minor units, and the caller has both.
+                error.facts["changed"] = sorted(error.facts["changed"])
+            raise
         created = confirmed is Confirmed.CREATED
         return Response(
             _order_answer(order.number),

@@ -214,6 +214,7 @@ class TestOrders:
         with nothing_changes():
             answer = shop.put("orders/W100/", {**ORDER, "lines": cheaper, "tenders": tenders})
         assert (answer.status, answer.code) == (409, "order_changed")
+        assert answer.body["changed"] == ["line shirt", "tender card"]
 
     def test_a_discount_on_the_order_and_undelivered_goods_are_understood(self, shop: Api) -> None:
         body = {
