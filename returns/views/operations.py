@@ -194,9 +194,14 @@ class ReturnPage:
     @property
     def approval_form(self) -> forms.Form:
         form = self.refused.get("approve") or self.new_approval_form()
-        form.fields["amount"].widget.attrs["hx-get"] = reverse(
-            "read_back", args=[self.operation.reference]
-        )
+        # While an amount is being typed, the button follows it.
+        form.fields["amount"].widget.attrs |= {
+            "hx-get": reverse("read_back", args=[self.operation.reference]),
+            "hx-trigger": "input changed delay:250ms",
+            "hx-target": "#send",
+            "hx-select": "",
+            "hx-sync": "this:replace",
+        }
         return form
 
     def new_approval_form(self, data: Any = None) -> ApprovalForm:
