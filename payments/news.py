@@ -30,6 +30,8 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
             return Standing.IGNORED, "a refund that was not made here"
         return Standing.PARKED, "waiting for its payment"
     balance, operation, task = lock_task(task_id)
+    if task.provider_refund not in (None, news.provider_refund):
+        return _about_another_refund(task, news)
     if task.news_at is not None and news.occurred_at < task.news_at:
         return Standing.IGNORED, "older than what is known"
     same_second = task.news_at == news.occurred_at
@@ -60,6 +62,14 @@ def _task_id(provider: str, news: ProviderNews) -> int | None:
 def _ask(task: PaymentTask, why: str) -> tuple[Standing, str]:
     outbound.look_now(task, timezone.now())
     return Standing.APPLIED, why
+
+
+def _about_another_refund(task: PaymentTask, news: ProviderNews) -> tuple[Standing, str]:
+    """A second refund under our key says nothing about ours; one that moves money is an alarm."""
+    if not isinstance(news.says, Settled | Accepted):
+        return Standing.IGNORED, "another refund under our key, which moved nothing"
+    outbound.raise_attention(task, "more_than_one_payment")
+    return Standing.APPLIED, f"a second refund {news.provider_refund} under our key"
 
 
 def _about_a_final_payment(task: PaymentTask, news: ProviderNews) -> tuple[Standing, str]:
