@@ -316,9 +316,7 @@ def test_refused_permission_stops_the_account(settings: Settings) -> None:
     ],
     ids=["empty", "list", "null", "bare", "no-fields", "no-amount", "new-status"],
 )
-def test_a_200_that_is_no_refund_as_we_know_it_is_unknown(
-    settings: Settings, body: object
-) -> None:
+def test_a_200_that_is_no_refund_as_we_know_it_is_unknown(settings: Settings, body: object) -> None:
     with always(settings, 200, body) as adapter:
         assert_unknown(adapter.pay(payment_order()))
         assert_unknown(adapter.find(payment_order(provider_refund="re_1")))

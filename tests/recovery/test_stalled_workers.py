@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from payments import dispatch
+from payments import dispatch, webhooks
 from payments.models import PaymentAttempt, PaymentTask
 from returns.states import TaskState
 from tests import factories
+from tests.events import signed
 from tests.recovery.conftest import WorkerProcess, wait_until
 from tests.sandboxes import SandboxErp, SandboxProvider
 from tests.workers import let_pass
@@ -129,6 +130,19 @@ def test_a_worker_overtaken_during_its_call_writes_nothing_not_even_good_news(
     assert vars_of(stored(task)) == vars_of(known)
     assert ("send", "ended") not in attempts(task)
     assert len(provider.refund_requests()) == 1
+
+
+def test_a_worker_overtaken_by_the_providers_own_news_writes_nothing(
+    start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
+) -> None:
+    slow = start_worker(PAY, task.operation_id, stop_at="answered").reaches("answered")
+    body, headers = signed(provider.events()[0]["event"])
+    webhooks.receive(name="stripe", body=body.encode(), headers=headers)
+    known = stored(task)
+    assert known.state == TaskState.SUCCEEDED
+    assert slow.go_on().result() == 0
+    assert vars_of(stored(task)) == vars_of(known)
+    assert ("send", "ended") not in attempts(task)
 
 
 def vars_of(task: PaymentTask) -> dict[str, object]:
