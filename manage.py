@@ -4,7 +4,10 @@
 import os
 import sys
 
+from config.running_demo import join
+
 if __name__ == "__main__":
+    join(os.environ)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     from django.core.management import execute_from_command_line
 

@@ -36,6 +36,7 @@ from config.processes import (
     kill_marked,
     outlive_children,
 )
+from config.running_demo import environment_file
 
 READY_SECONDS = 120
 POLL_SECONDS = 0.2
@@ -91,6 +92,11 @@ class Place:
         """The file that is there exactly while everything is up."""
         return self.data_dir / "demo.json"
 
+    def forget(self) -> None:
+        """Remove what says that a demo runs here."""
+        self.ready_file.unlink(missing_ok=True)
+        environment_file(self.data_dir).unlink(missing_ok=True)
+
     def require_free_ports(self) -> None:
         """Raise DemoError naming every port that somebody else uses."""
         ports = zip(PORTS, (self.web_port, self.provider_port, self.erp_port), strict=True)
@@ -124,18 +130,20 @@ def main() -> int:
 def _run(place: Place) -> None:
     # What an earlier demo left behind when it was killed.
     kill_marked(place.data_dir)
-    place.ready_file.unlink(missing_ok=True)
+    place.forget()
     place.require_free_ports()
     with _database(place.data_dir) as database_url:
-        processes = Processes(place.data_dir, _environment(place, database_url))
+        own = _environment(place, database_url)
+        processes = Processes(place.data_dir, {**os.environ, **own})
         try:
             _start_sandboxes(place, processes)
             accounts = _prepare(processes)
+            write_private(environment_file(place.data_dir), json.dumps(own, indent=2))
             _start_product(place, processes)
             _announce(place, database_url, accounts)
             processes.watch()
         finally:
-            place.ready_file.unlink(missing_ok=True)
+            place.forget()
             processes.stop()
 
 
@@ -203,7 +211,6 @@ def _environment(place: Place, database_url: str) -> dict[str, str]:
     secrets_path = place.data_dir / "secrets.json"
     own = _secrets(secrets_path)
     return {
-        **os.environ,
         "DJANGO_ENV": "demo",
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "DATA_DIR": str(place.data_dir),
