@@ -22,8 +22,10 @@ from returns.errors import Invalid, WrongState
 from returns.models import OrderBalance, RefundOperation
 from returns.permissions import require
 from returns.states import TaskState
+from returns.timeline import refusals_are_recorded
 
 
+@refusals_are_recorded("hand_over_start")
 def start(*, task_id: int, by: User) -> PaymentTask:
     """Announce that the money is being handed over now, so that nobody else does the same.
 
@@ -42,6 +44,7 @@ def start(*, task_id: int, by: User) -> PaymentTask:
     return task
 
 
+@refusals_are_recorded("hand_over_confirm")
 def confirm(*, task_id: int, by: User, reference: str) -> PaymentTask:
     """Say that the money has been handed over, with the receipt's or transfer's reference.
 
@@ -64,6 +67,7 @@ def confirm(*, task_id: int, by: User, reference: str) -> PaymentTask:
     return _end(task_id, by, already_done, settled)
 
 
+@refusals_are_recorded("hand_over_abandon")
 def abandon(*, task_id: int, by: User, reason: str) -> PaymentTask:
     """Say that no money was handed over after all; the payment waits again.
 
