@@ -6,7 +6,7 @@ is refused by the database, reads again and joins.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -22,6 +22,7 @@ from returns.errors import (
     RefundDeskError,
     UnitsClaimed,
 )
+from returns.masking import mask_cards
 from returns.models import Channel, Claim, IntakeMessage, Order, RefundOperation
 from returns.permissions import require
 from returns.return_request import ReturnRequest, refuse_nonsense
@@ -62,7 +63,12 @@ def open_or_join(*, request: ReturnRequest, by: User) -> Taken:
     without being the same, NothingRefundable, InsufficientBalance, MessageChanged. The same
     message delivered again gets the first answer.
     """
-    return _take_in(number=request.order, request=request, by=by)
+    kept = replace(
+        request,
+        reason=mask_cards(request.reason),
+        customer_text=mask_cards(request.customer_text),
+    )
+    return _take_in(number=kept.order, request=kept, by=by)
 
 
 @refusals_are_recorded("take_in")
