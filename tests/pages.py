@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from html.parser import HTMLParser
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from django.test.html import Element, parse_html
 from django.test.utils import CaptureQueriesContext
 
 # Sign-in and session are read on every request; a page must not need more than this on top.
@@ -23,46 +23,36 @@ def signed_in(user: User) -> Client:
     return client
 
 
-class _Forms(HTMLParser):
-    """Collects the forms of a page as action -> fields, hidden ones and prefilled ones alike."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.forms: list[tuple[str, dict[str, Any]]] = []
-        self._area: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        if tag == "form":
-            self.forms.append((given.get("action") or "", {}))
-        if not self.forms or not given.get("name"):
-            return
-        fields = self.forms[-1][1]
-        if tag == "textarea":
-            self._area = str(given["name"])
-            fields[self._area] = ""
-        elif tag == "input" and given.get("type") not in ("checkbox", "radio"):
-            fields[str(given["name"])] = given.get("value") or ""
-
-    def handle_data(self, data: str) -> None:
-        if self._area:
-            self.forms[-1][1][self._area] += data
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "textarea":
-            if self._area:
-                fields = self.forms[-1][1]
-                fields[self._area] = fields[self._area].strip()
-            self._area = None
-
-
-def form_on(page: Any, action: str) -> dict[str, Any]:
+def form_on(page: Any, action: str) -> dict[str, str]:
     """The fields of the page's last form with this action, as the browser would send them."""
-    reader = _Forms()
-    reader.feed(page.content.decode())
-    found = [fields for where, fields in reader.forms if where == action]
-    assert found, f"no form for {action} on the page"
-    return {name: value for name, value in found[-1].items() if name != "csrfmiddlewaretoken"}
+    forms = [
+        element
+        for element in _elements(parse_html(page.content.decode()))
+        if element.name == "form" and dict(element.attributes).get("action") == action
+    ]
+    assert forms, f"no form for {action} on the page"
+    fields = [_field(element) for element in _elements(forms[-1])]
+    named = dict(filter(None, fields))
+    named.pop("csrfmiddlewaretoken", None)
+    return named
+
+
+def _elements(root: Element) -> Iterator[Element]:
+    yield root
+    for child in root.children:
+        if isinstance(child, Element):
+            yield from _elements(child)
+
+
+def _field(element: Element) -> tuple[str, str] | None:
+    """Name and value of what is sent even if nobody touches it; boxes and buttons are not."""
+    given = dict(element.attributes)
+    name = given.get("name")
+    if name and element.name == "textarea":
+        return name, "".join(map(str, element.children)).strip()
+    if name and element.name == "input" and given.get("type") not in ("checkbox", "radio"):
+        return name, given.get("value") or ""
+    return None
 
 
 def text_of(page: Any) -> str:

@@ -16,7 +16,6 @@ from payments.worklist import figures, open_payments, start_of_today
 from returns.errors import Missing
 from returns.states import TASK_FINAL
 from returns.views.staff import page, user_of
-from returns.wording import of_attention
 
 # A worker says every few seconds that it is alive; this much silence is worth a word.
 SILENT_SECONDS = 60
@@ -25,13 +24,9 @@ SILENT_SECONDS = 60
 @page("view_payments")
 def payments(request: HttpRequest) -> HttpResponse:
     """Everything that is not done yet, most urgent first."""
-    groups = open_payments()
-    for rows in groups.values():
-        for row in rows:
-            row.why = of_attention(row.attention)  # type: ignore[attr-defined]
     beats = sorted(heartbeat.ages().items())
     context = {
-        **groups,
+        **open_payments(),
         "figures": figures(start_of_today()),
         "workers": [(name, int(age), age > SILENT_SECONDS) for name, age in beats],
     }

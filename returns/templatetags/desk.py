@@ -19,6 +19,7 @@ from returns import ages, money
 from returns.destinations import BY_HAND
 from returns.next_steps import NEXT_STEPS
 from returns.states import OperationState, TaskState
+from returns.wording import of_attention
 
 register = template.Library()
 
@@ -56,6 +57,12 @@ def money_shown(minor: int, currency: str) -> str:
 def by_hand(row: Any) -> bool:
     """Whether a person hands over what is paid on this tender or in this payment."""
     return bool(row.provider == BY_HAND)
+
+
+@register.filter
+def why(row: Any) -> str:
+    """Why a person must look at a payment or posting, as a sentence; empty when nobody must."""
+    return of_attention(row.attention)
 
 
 @register.filter

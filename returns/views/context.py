@@ -15,10 +15,11 @@ from returns.views.session import THEME_COOKIE, THEMES
 def desk(request: HttpRequest) -> dict[str, Any]:
     """Context for every template: the user's actions, the store's time zone, light or dark."""
     user = getattr(request, "user", None)
-    signed_in = isinstance(user, User)
     theme = request.COOKIES.get(THEME_COOKIE, "")
     return {
-        "allowed": {action for action in MAY if may(user, action)} if signed_in else set(),
+        "allowed": {action for action in MAY if may(user, action)}
+        if isinstance(user, User)
+        else set(),
         "store_time_zone": settings.STORE_TIME_ZONE,
         "theme": theme if theme in THEMES else THEMES[0],
     }

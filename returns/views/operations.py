@@ -25,7 +25,7 @@ from returns.queries import operation_by_reference
 from returns.states import ENDED, OPEN, TASK_FINAL, OperationState
 from returns.templatetags.desk import next_step
 from returns.views.staff import draft, page, same_page, user_of
-from returns.wording import MONEY_VERBS, details_of, of_attention, of_verb, only_for
+from returns.wording import MONEY_VERBS, details_of, of_verb, only_for
 from returns.worklists import tenders_of
 
 if TYPE_CHECKING:
@@ -226,11 +226,8 @@ class ReturnPage:
 
     @property
     def payments(self) -> list[Any]:
-        """The newest round of paying last, each with why a person must look, if so."""
-        rows = list(self.operation.payments.all())
-        for row in rows:
-            row.why = of_attention(row.attention)
-        return rows
+        """The newest round of paying last."""
+        return list(self.operation.payments.all())
 
     @property
     def posting(self) -> Any:

@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from returns.errors import Missing, NotAllowed, RefundDeskError
 from returns.permissions import require
@@ -35,11 +36,10 @@ def page(action: str, *, back: str = "") -> Callable[[View], View]:
     """
 
     def decorate(view: View) -> View:
-        @login_required
         @wraps(view)
         def wrapper(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             if back and request.method != "POST":
-                return redirect(back, **kwargs)
+                return redirect(reverse(back, kwargs=kwargs))
             try:
                 require(user_of(request), action)
                 return view(request, **kwargs)
@@ -48,7 +48,7 @@ def page(action: str, *, back: str = "") -> Callable[[View], View]:
             except RefundDeskError as error:
                 return refused(request, error, reference=kwargs.get("reference", ""))
 
-        return wrapper
+        return login_required(wrapper)
 
     return decorate
 

@@ -13,6 +13,7 @@ from payments.capabilities import capabilities_of
 from payments.models import PaymentAttempt, PaymentTask
 from payments.outcomes import Outcome, Unknown
 from returns.models import RefundOperation
+from returns.return_request import Item
 from returns.states import OperationState, TaskState
 from tests import factories
 from tests.factories import OrderFactory
@@ -162,7 +163,7 @@ def test_figures_that_changed_are_refused_with_the_new_ones(manager: Client) -> 
     order = OrderFactory.create(lines=[factories.line(), factories.line("mug", 5_000)])
     shirt = factories.inspected(order)
     sent = approval_of(manager, shirt, note="kept")
-    mug = factories.inspected(order, items=(factories.Item("mug", quantity=1),))
+    mug = factories.inspected(order, items=(Item("mug", quantity=1),))
     factories.approved_by(factories.second_manager(), mug)
     page = manager.post(f"/returns/{shirt}/approve/", sent)
     assert page.status_code == 409

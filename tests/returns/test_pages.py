@@ -234,7 +234,7 @@ def test_a_long_line_asks_how_many(desk: Client) -> None:
     page = take_in(desk, order, **{"count:clip": "3"})
     operation = RefundOperation.objects.latest("pk")
     assert page.redirect_chain[-1][0] == f"/returns/{operation}/"
-    assert sorted(operation.claims.values_list("unit", flat=True)) == [2, 4, 5]
+    assert set(operation.claims.values_list("unit", flat=True)) == {2, 4, 5}
     assert take_in(desk, order, **{"count:clip": "36"}).status_code == 422
 
 
