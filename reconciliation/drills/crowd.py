@@ -7,6 +7,7 @@ one round leave together.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,8 @@ from types import TracebackType
 from typing import Any
 
 import httpx
+
+from reconciliation.drills.place import DrillError
 
 # A member that does not come to the barrier in this time is dead.
 ROUND_SECONDS = 60
@@ -139,7 +142,10 @@ class Crowd:
     ) -> list[list[Answer | None]]:
         for (_, pipe), share in zip(self._members, shares, strict=True):
             pipe.send((at_once, share))
-        answered: list[list[Answer | None]] = [pipe.recv() for _, pipe in self._members]
+        try:
+            answered: list[list[Answer | None]] = [pipe.recv() for _, pipe in self._members]
+        except (EOFError, ConnectionError) as error:
+            raise DrillError("A client process of the drill has died.") from error
         self.statuses.update(answer.status for share in answered for answer in share if answer)
         return answered
 
@@ -151,11 +157,13 @@ def _portions(whole: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 
 def _member(web: str, pipe: Connection, barrier: threading.Barrier) -> None:
     """The life of one process: calls as they are told, until the pipe is closed."""
+    # Ctrl-C reaches everyone; the process that leads the drill ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with httpx.Client(base_url=web, timeout=ANSWER_SECONDS, trust_env=False) as http:
         while True:
             try:
                 at_once, share = pipe.recv()
-            except (EOFError, KeyboardInterrupt):
+            except EOFError:
                 return
             answers = []
             for call in share:
