@@ -69,16 +69,13 @@ class SandboxErp:
         yield from self._listed({"from": start.isoformat(), "to": end.isoformat()})
 
     def _listed(self, query: dict[str, str]) -> Iterator[Entry]:
-        after = ""
+        after: dict[str, str] = {}
         while True:
-            page = self._call(
-                "GET", "/entries", params={**query, **({"after": after} if after else {})}
-            )
-            for row in page["data"]:
-                after = str(row["id"])
-                yield _entry(row)
-            if not page["has_more"]:
+            entries, has_more = _page(self._call("GET", "/entries", params={**query, **after}))
+            yield from entries
+            if not has_more:
                 return
+            after = {"after": entries[-1].entry}
 
     def _call(self, method: str, path: str, **kwargs: Any) -> Any:
         """One request. 4xx JSON is a refusal; everything else that is not success is unknown."""
@@ -92,6 +89,17 @@ class SandboxErp:
         if response.status_code in (400, 404, 409) and isinstance(body, dict):
             raise ErpRefused(str(body.get("code", "refused")), str(body.get("detail", body)))
         raise ErpUnknown(f"HTTP {response.status_code}")
+
+
+def _page(answer: Any) -> tuple[list[Entry], bool]:
+    """The entries of one page, and whether there are more behind the last of them."""
+    try:
+        entries, has_more = [_entry(row) for row in answer["data"]], bool(answer["has_more"])
+    except (KeyError, TypeError) as error:
+        raise ErpUnknown(f"a list that cannot be understood: {error!r}") from error
+    if has_more and not entries:
+        raise ErpUnknown("an empty page that is not the last")
+    return entries, has_more
 
 
 def _entry(row: Any) -> Entry:
