@@ -167,7 +167,9 @@ def _about_payments() -> Iterator[Mismatch]:
 
 
 def _about_postings() -> Iterator[Mismatch]:
-    rows = ErpPosting.objects.filter(~Q(attention="") | Q(state=TaskState.STUCK))
+    long_ago = timezone.now() - DOUBT_BEFORE_A_PERSON
+    unwritten = Q(state__in=[TaskState.UNKNOWN, TaskState.ACCEPTED], first_sent_at__lt=long_ago)
+    rows = ErpPosting.objects.filter(~Q(attention="") | Q(state=TaskState.STUCK) | unwritten)
     for posting in rows.select_related("operation"):
         word = posting.attention or posting.state
         yield Mismatch(
