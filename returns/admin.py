@@ -18,6 +18,8 @@ else:
 
 admin.site.site_title = "Refund Desk"
 admin.site.site_header = "Refund Desk"
+# The pages lead here and back; there is no other site to view.
+admin.site.site_url = None
 admin.site.index_title = "Everything that is stored"
 
 

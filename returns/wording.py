@@ -42,6 +42,9 @@ VERBS: dict[str, Words] = {
 MONEY_VERBS = frozenset(VERBS) - {"take_in", "join", "inspect", "reject", "withdraw"}
 """What the timeline keeps when it is asked for the money only."""
 
+TROUBLE_VERBS = frozenset({"no_answer", "declined", "set_aside", "erp_refused"})
+"""Where the other side's own words help a person to understand what happened."""
+
 ATTENTION: dict[str, Words] = {
     "window_closed": _("The provider may have forgotten our key, so nothing is sent again."),
     "kills_its_worker": _("Three workers died over this payment."),

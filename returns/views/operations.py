@@ -25,7 +25,7 @@ from returns.queries import operation_by_reference
 from returns.states import ENDED, OPEN, TASK_FINAL, OperationState
 from returns.templatetags.desk import next_step
 from returns.views.staff import draft, page, same_page, user_of
-from returns.wording import MONEY_VERBS, details_of, of_verb, only_for
+from returns.wording import MONEY_VERBS, TROUBLE_VERBS, details_of, of_verb, only_for
 from returns.worklists import tenders_of
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _line(event: OperationEvent) -> dict[str, Any]:
         "amount_minor": facts.get("amount_minor"),
         "states": (event.from_state, event.to_state) if event.to_state else None,
         "details": details_of(facts),
-        "answer": facts.get("answer", ""),
+        "answer": facts.get("answer", "") if event.verb in TROUBLE_VERBS else "",
         "second": facts.get("second_approval_needed", False),
         "accepted": facts.get("accepted"),
         "rejected": facts.get("rejected"),

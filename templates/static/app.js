@@ -43,4 +43,3 @@ document.addEventListener("click", async (event) => {
   const status = button.parentElement.querySelector("[role=status]");
   if (status) status.textContent = button.dataset.copied;
 });
-for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
