@@ -152,6 +152,7 @@ class PaymentTask(OutboundRow):
                 condition=~Q(state__in=sorted([*TASK_FINAL, TaskState.STUCK])),
             ),
             models.Index("state", "id", name="payment_state"),
+            models.Index("id", name="payment_attention", condition=~Q(attention="")),
         ]
         triggers = [
             guards.kept(),

@@ -45,6 +45,8 @@ class ErpPosting(OutboundRow):
                 name="posting_due",
                 condition=~Q(state__in=sorted([*TASK_FINAL, TaskState.STUCK])),
             ),
+            models.Index("state", "id", name="posting_state"),
+            models.Index("id", name="posting_attention", condition=~Q(attention="")),
             models.Index("tidy_at", name="posting_tidy", condition=Q(tidy_at__isnull=False)),
         ]
         triggers = [
