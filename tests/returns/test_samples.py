@@ -67,7 +67,7 @@ def test_loading_twice_changes_nothing_and_the_provider_knows_every_card(
     before = list(Order.objects.order_by("pk").values())
     output = StringIO()
     call_command("load_samples", stdout=output)
-    assert output.getvalue() == f"Sample orders: {len(before)} unchanged\n"
+    assert output.getvalue() == f"Sample orders: 0 created, {len(before)} were there\n"
     assert list(Order.objects.order_by("pk").values()) == before
     cards = [t for order in sample_orders() for t in order.tenders if t.provider == "stripe"]
     seeded = provider.control(
