@@ -11,7 +11,6 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Sum
 from django.utils import timezone
 
 from payments.limits import Limits, limits_of
@@ -19,6 +18,7 @@ from payments.models import Approval
 from payments.reservation import Part, reserve
 from returns import locking, money, timeline
 from returns.closing import refuse_own_work, refuse_stale
+from returns.destinations import first_fit
 from returns.errors import InsufficientBalance, Invalid, NotAllowed, Stale, WrongState
 from returns.models import Claim, OrderBalance, RefundOperation, Tender
 from returns.permissions import require
@@ -159,13 +159,8 @@ def _split(
     """Which tender pays how much, never more than it has left."""
     tenders = list(operation.order.tenders.select_related("balance").order_by("pk"))
     if wanted is None:
-        parts, left = [], amount_minor
-        for tender in tenders:
-            part = min(left, tender.balance.remaining_minor)
-            left -= part
-            if part > 0:
-                parts.append(Part(tender, part))
-        return parts
+        fitted = first_fit(amount_minor, [t.balance.remaining_minor for t in tenders])
+        return [Part(tender, part) for tender, part in zip(tenders, fitted, strict=True) if part]
     by_name = {tender.tender_id: tender for tender in tenders}
     unknown = [name for name in wanted if name not in by_name]
     if unknown or any(minor <= 0 for minor in wanted.values()):
@@ -258,9 +253,3 @@ def _carry_out(
         reserve(operation, balance, parts, by, approved)
     else:
         approved.save(force_insert=True)
-
-
-def worth_minor(operation: RefundOperation) -> int:
-    """What the operation's live claims are worth, minor units."""
-    total = operation.claims.filter(live=True).aggregate(total=Sum("amount_minor"))["total"]
-    return int(total or 0)

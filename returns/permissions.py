@@ -10,6 +10,8 @@ DESK, MANAGER, FINANCE, ADMIN, INTEGRATION = "desk", "manager", "finance", "admi
 GROUPS = (DESK, MANAGER, FINANCE, ADMIN, INTEGRATION)
 
 MAY: dict[str, frozenset[str]] = {
+    # Pages are for people; programs have the API.
+    "open_pages": frozenset({DESK, MANAGER, FINANCE, ADMIN}),
     "view": frozenset({DESK, MANAGER, FINANCE, ADMIN, INTEGRATION}),
     "confirm_order": frozenset({INTEGRATION, ADMIN}),
     "take_in": frozenset({DESK, MANAGER, INTEGRATION}),

@@ -16,7 +16,7 @@ from factory.base import Factory
 from factory.django import DjangoModelFactory
 
 from payments import dispatch, handover
-from payments.approval import approve, worth_minor
+from payments.approval import approve
 from payments.capabilities import capabilities_of
 from payments.models import PaymentTask
 from reconciliation import dispatch as books
@@ -244,3 +244,8 @@ def posted(order: Order | None = None, **decision: Any) -> RefundOperation:
 def fresh(operation: RefundOperation) -> RefundOperation:
     """The operation as it is stored now."""
     return RefundOperation.objects.select_related("order__balance").get(pk=operation.pk)
+
+
+def worth_minor(operation: RefundOperation) -> int:
+    """What the operation's live claims are worth, minor units."""
+    return sum(claim.amount_minor for claim in operation.claims.filter(live=True))

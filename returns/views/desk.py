@@ -14,7 +14,7 @@ from returns.worklists import mine_unfinished, others_to_inspect
 MOST_ROWS = 20
 
 
-@page("view")
+@page("open_pages")
 def desk(request: HttpRequest) -> HttpResponse:
     """One hit opens; several are listed; none says so."""
     form = ScanForm(request.GET)

@@ -12,7 +12,7 @@ from returns.views.staff import page
 ROWS_A_PAGE = 50
 
 
-@page("view")
+@page("open_pages")
 def returns(request: HttpRequest) -> HttpResponse:
     """One page of the list. Pages go on after a row and not after a count, so none is skipped."""
     chosen = ReturnFilter(request.GET, queryset=operations().prefetch_related("payments"))

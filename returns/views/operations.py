@@ -255,7 +255,7 @@ class ReturnPage:
         return sha256(repr(seen).encode()).hexdigest()[:16]
 
 
-@page("view")
+@page("open_pages")
 def operation(request: HttpRequest, reference: str) -> HttpResponse:
     """The page of one return."""
     found = found_operation(reference)
@@ -264,7 +264,7 @@ def operation(request: HttpRequest, reference: str) -> HttpResponse:
     return shown(request, found)
 
 
-@page("view")
+@page("open_pages")
 def live(request: HttpRequest, reference: str) -> HttpResponse:
     """Asked by the page while money moves: nothing new and when to ask again, or the page anew."""
     found = found_operation(reference)

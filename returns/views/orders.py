@@ -58,7 +58,7 @@ class Row:
         return compressed(self.units.free)
 
 
-@page("view")
+@page("open_pages")
 def order(request: HttpRequest, number: str) -> HttpResponse:
     """The order with every unit, and the form that takes the free ones in."""
     found = _order(number)

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from payments.approval import Seen, approve, worth_minor
+from payments.approval import Seen, approve
 from payments.models import PaymentTask
 from returns.errors import (
     InsufficientBalance,
@@ -26,7 +26,16 @@ from returns.inspection import UnitFound
 from returns.models import Order, RefundOperation, RefusedAttempt
 from returns.return_request import Item
 from tests import factories
-from tests.factories import approved_by, card, cash, goodwill, line, manager, second_manager
+from tests.factories import (
+    approved_by,
+    card,
+    cash,
+    goodwill,
+    line,
+    manager,
+    second_manager,
+    worth_minor,
+)
 from tests.oracle import nothing_changes, refused
 
 pytestmark = pytest.mark.django_db

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payments.approval import worth_minor
 from returns.models import Order
 from returns.refundable import line_total, spread_order_discount, unit_values
 from returns.return_request import Item
 from tests import factories
-from tests.factories import line
+from tests.factories import line, worth_minor
 
 
 def returned_in_turn(order: Order, *items: Item) -> list[int]:
