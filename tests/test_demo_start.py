@@ -196,3 +196,18 @@ def test_second_demo_on_the_same_data_is_refused(demo: Demo) -> None:
     assert second.returncode == 1
     assert "already" in second.stderr
     assert demo.supervisor.poll() is None
+
+
+@pytest.mark.timeout(600)
+def test_every_drill_ends_well(demo: Demo) -> None:
+    """Real processes, real connections, a real kill -9; judged by the sandboxes' own books."""
+    drills = subprocess.run(
+        [sys.executable, "manage.py", "drill", "all", "--orders", "4"],
+        cwd=ROOT,
+        env={**os.environ, "DATA_DIR": str(demo.data_dir), "DJANGO_ENV": "demo"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert drills.returncode == 0, f"{drills.stdout}\n{drills.stderr}"
+    assert drills.stdout.count("HTTP 5xx or no answer") == 5
