@@ -1,7 +1,7 @@
 """Open or join a return: the same goods are the same operation, whoever brings them how.
 
-There is no lock here. Two first requests race to the unique indexes; one INSERT wins, the other
-is refused by the database, reads again and joins.
+Nobody waits for a lock here. Two first requests race to the unique indexes; one INSERT wins, the
+other is refused by the database, reads again and joins.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from returns import identity, money, timeline
+from returns import identity, locking, money, timeline
 from returns.claiming import Wanted, conflict, free_units, live_claims, wanted_claims
 from returns.errors import (
     InsufficientBalance,
@@ -223,6 +223,7 @@ def _open(order: Order, wanted: Wanted, request: ReturnRequest, by: User) -> Ref
 
 
 def _refuse_changed_facts(order: Order) -> None:
-    """Our rows now keep the order from changing; make sure it had not just changed before."""
+    """From now on our rows keep the order from changing; make sure it had not just changed."""
+    locking.hold_parents()
     if not Order.objects.filter(pk=order.pk, facts_version=order.facts_version).exists():
         raise _OrderJustChanged

@@ -1,7 +1,9 @@
 """The only place that takes row locks, and the order in which they are taken.
 
-    OrderBalance -> RefundOperation -> PaymentTask / ErpPosting
+    OrderBalance -> Order -> RefundOperation -> PaymentTask / ErpPosting
 
+The order itself is locked only while its facts change. Everybody else takes a share of it when the
+foreign keys of their rows are checked, at the latest at the commit; hence its place in the order.
 A lock outside a transaction protects nothing, so it is refused.
 """
 
@@ -29,14 +31,18 @@ def lock_rows(rows: QuerySet[Row]) -> list[Row]:
     return list(rows.order_by("pk").select_for_update(of=("self",)))
 
 
-def lock_order(*, number: str) -> Order | None:
-    """Lock an order against new returns and against other changes of its facts."""
-    return next(iter(lock_rows(Order.objects.filter(number__iexact=number))), None)
+def lock_order(*, number: str) -> tuple[OrderBalance, Order] | None:
+    """Lock an order with its balance, against new returns and other changes of its facts."""
+    balances = lock_rows(OrderBalance.objects.filter(order__number__iexact=number))
+    if not balances:
+        return None
+    return balances[0], _one(Order.objects.filter(pk=balances[0].order_id))
 
 
-def lock_balance(*, order_id: int) -> OrderBalance:
-    """Lock the balance of an order: first in the lock order."""
-    return _one(OrderBalance.objects.filter(order_id=order_id))
+def hold_parents() -> None:
+    """Check foreign keys now and not at the commit: nobody locks what our rows rest on any more."""
+    _refuse_outside_transaction()
+    transaction.get_connection().check_constraints()
 
 
 def lock_operation(

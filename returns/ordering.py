@@ -58,10 +58,10 @@ def clean_number(text: str) -> str:
 
 
 def _confirm(number: str, facts: OrderFacts) -> tuple[Order, Confirmed]:
-    order = locking.lock_order(number=number)
-    if order is None:
+    locked = locking.lock_order(number=number)
+    if locked is None:
         return _create(facts), Confirmed.CREATED
-    balance = locking.lock_balance(order_id=order.pk)
+    balance, order = locked
     changed = _changed_facts(order, facts)
     if changed and (balance.refunded_minor or order.operations.exists()):
         raise OrderChanged(
