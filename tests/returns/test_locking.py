@@ -61,7 +61,7 @@ def test_what_is_not_there_cannot_be_locked() -> None:
     "lock",
     [
         lambda: locking.lock_rows(RefundOperation.objects.all()),
-        lambda: locking.lock_balance(order_id=1),
+        locking.hold_parents,
         lambda: locking.lock_operation(pk=1),
         lambda: locking.lock_order(number="W1"),
     ],
