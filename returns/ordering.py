@@ -69,10 +69,11 @@ def _confirm(number: str, facts: OrderFacts) -> tuple[Order, Confirmed]:
             "Record the difference as a goodwill return instead.",
             changed=changed,
         )
-    _write_order(order, facts)
-    if not changed and not _brings_new_rows(order, facts):
+    told_more = _write_order(order, facts)
+    if changed or _brings_new_rows(order, facts):
+        _write_rows(order, facts, changed)
+    elif not told_more:
         return order, Confirmed.UNCHANGED
-    _write_rows(order, facts, changed)
     return order, Confirmed.EXTENDED
 
 
@@ -166,10 +167,13 @@ def _line_rows(order: Order, facts: OrderFacts) -> list[OrderLine]:
     ]
 
 
-def _write_order(order: Order, facts: OrderFacts) -> None:
+def _write_order(order: Order, facts: OrderFacts) -> bool:
+    """Write what the order itself says; whether that is news."""
     fields = _order_fields(facts)
-    if any(getattr(order, name) != value for name, value in fields.items()):
-        Order.objects.filter(pk=order.pk).update(**fields, facts_version=F("facts_version") + 1)
+    if all(getattr(order, name) == value for name, value in fields.items()):
+        return False
+    Order.objects.filter(pk=order.pk).update(**fields, facts_version=F("facts_version") + 1)
+    return True
 
 
 def _write_lines(order: Order, facts: OrderFacts, changed: dict[str, Any]) -> None:

@@ -158,7 +158,8 @@ def test_a_confirmed_order_never_loses_a_line(under_a_return: bool) -> None:
 def test_the_customer_may_move_and_the_parcel_arrive() -> None:
     facts = order_facts(delivered=False)
     order, _ = confirm(facts)
-    confirm(replace(facts, delivered=True, customer_email="new@example.com"))
+    _, confirmed = confirm(replace(facts, delivered=True, customer_email="new@example.com"))
+    assert confirmed is Confirmed.EXTENDED
     order.refresh_from_db()
     assert (order.delivered, order.customer_email) == (True, "new@example.com")
 
