@@ -171,6 +171,18 @@ def test_an_entry_posted_by_somebody_else_is_taken_as_ours(
     assert_posted_once(paid, erp)
 
 
+def test_an_entry_that_was_there_before_we_sent_is_resumed(
+    paid: RefundOperation, erp: SandboxErp
+) -> None:
+    """After a restore from backup the ERP knows of the credit first: a duplicate is no refusal."""
+    facts = {"reference": str(paid.operation_key), "amount": "100.00", "currency": "USD"}
+    facts |= {"refunded_on": "2026-03-31", "order": paid.order.number}
+    httpx.post(f"{erp.url}/entries", json=facts).raise_for_status()
+    assert post(paid) == TaskState.UNKNOWN
+    post_later(paid)
+    assert_posted_once(paid, erp)
+
+
 def test_a_draft_that_was_deleted_by_hand_is_made_again(
     paid: RefundOperation, erp: SandboxErp
 ) -> None:

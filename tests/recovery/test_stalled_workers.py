@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from payments import dispatch, webhooks
-from payments.models import PaymentAttempt, PaymentTask
+from payments.models import OutboundRow, PaymentAttempt, PaymentTask
+from reconciliation.models import ErpPosting, PostingAttempt
+from reconciliation.posting import open_postings
+from reconciliation.tasks import post_operations
 from returns.states import TaskState
 from tests import factories
 from tests.events import signed
@@ -21,6 +24,7 @@ StartWorker = Callable[..., WorkerProcess]
 LEASE_SECONDS = 31
 DAY_SECONDS = 24 * 60 * 60
 PAY = "payments.tasks:pay_operation"
+POST = "reconciliation.tasks:post_operations"
 # A worker with this timing may start its call for one second after its claim.
 HASTE = {"lease_seconds": 16, "call_seconds": 12, "margin_seconds": 3}
 HASTE_SECONDS = 1
@@ -53,9 +57,14 @@ def frozen_past_its_lease(
         OUTBOUND_TIMING=HASTE,
     )
     worker.reaches(point).is_frozen()
+    time_for_calling_is_over()
+    return worker
+
+
+def time_for_calling_is_over() -> None:
+    """Returns when a worker with that timing, which has claimed by now, may no longer call."""
     over_at = time.clock_gettime(time.CLOCK_BOOTTIME) + HASTE_SECONDS
     wait_until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > over_at)
-    return worker
 
 
 def paid_by_another(task: PaymentTask) -> None:
@@ -145,5 +154,44 @@ def test_a_worker_overtaken_by_the_providers_own_news_writes_nothing(
     assert ("send", "ended") not in attempts(task)
 
 
-def vars_of(task: PaymentTask) -> dict[str, object]:
-    return {field.name: getattr(task, field.attname) for field in task._meta.concrete_fields}
+def test_a_posting_worker_overtaken_during_its_call_writes_nothing(
+    start_worker: StartWorker, task: PaymentTask, erp: SandboxErp
+) -> None:
+    posting = opened_posting(task)
+    slow = start_worker(POST, [task.operation_id], stop_at="posted").reaches("posted")
+    let_pass(LEASE_SECONDS)
+    post_operations([task.operation_id])
+    known = ErpPosting.objects.get(pk=posting.pk)
+    assert known.state == TaskState.SUCCEEDED, "found by asking"
+    written = PostingAttempt.objects.count()
+    slow.go_on().result()
+    assert vars_of(ErpPosting.objects.get(pk=posting.pk)) == vars_of(known)
+    assert PostingAttempt.objects.count() == written
+    assert [entry["state"] for entry in erp.entries()] == ["posted"]
+
+
+def test_a_posting_worker_that_wakes_after_its_lease_calls_nobody(
+    start_worker: StartWorker, task: PaymentTask, erp: SandboxErp
+) -> None:
+    opened_posting(task)
+    point = "checking the lease"
+    sleeper = start_worker(
+        POST, [task.operation_id], stop_at=point, freezes=True, OUTBOUND_TIMING=HASTE
+    )
+    sleeper.reaches(point).is_frozen()
+    time_for_calling_is_over()
+    assert sleeper.thaw().result() == 0
+    assert erp.requests() == []
+    let_pass(LEASE_SECONDS)
+    post_operations([task.operation_id])
+    assert [entry["state"] for entry in erp.entries()] == ["posted"]
+
+
+def opened_posting(task: PaymentTask) -> ErpPosting:
+    dispatch.pay(task.pk)
+    open_postings()
+    return ErpPosting.objects.get(operation=task.operation_id)
+
+
+def vars_of(row: OutboundRow) -> dict[str, object]:
+    return {field.name: getattr(row, field.attname) for field in row._meta.concrete_fields}
