@@ -3,7 +3,8 @@ for each other in a circle."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -137,6 +138,31 @@ def test_overlapping_sets_in_opposite_order_never_wait_in_a_circle(order: Order)
     taken = [result for result in results if isinstance(result, Taken)]
     assert len({answer.operation.pk for answer in taken}) == 1
     assert len(taken) == 5
+
+
+def test_overlapping_goods_are_claimed_in_one_order_however_they_are_named(
+    order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row by row, so that the second comes while the first holds one claim and lacks the other."""
+    by = desk()
+    forth = (Item("hat", 1), Item("sock", 1))
+    back = (Item("sock", 1), Item("hat", 1), Item("shirt", 1))
+    monkeypatch.setattr(Claim.objects, "bulk_create", claim_all)
+    after_one_claim = Pause(monkeypatch, sys.modules[__name__], "claim_one")
+    first, second = after_one_claim.first_then_second(
+        take_in(request_for(order, items=forth), by), take_in(request_for(order, items=back), by)
+    )
+    assert isinstance(first, Taken)
+    assert isinstance(second, UnitsClaimed)
+
+
+def claim_all(claims: Iterable[Claim]) -> None:
+    for claim in claims:
+        claim_one(claim)
+
+
+def claim_one(claim: Claim) -> None:
+    claim.save(force_insert=True)
 
 
 # The order underneath.
