@@ -69,10 +69,11 @@ def test_amounts_cross_over_in_major_units_and_come_back_exact(
 
 def test_every_entry_of_a_reference_is_found_over_all_pages_lowest_first(erp: SandboxErp) -> None:
     erp.unique_reference(False)
-    drafts = [Adapter().create_draft(credit()) for _ in range(101)]
-    Adapter().create_draft(credit(reference=uuid4()))
-    assert Adapter().find(REFERENCE) == drafts
-    assert Adapter().find(uuid4()) == []
+    adapter = Adapter()
+    drafts = [adapter.create_draft(credit()) for _ in range(101)]
+    adapter.create_draft(credit(reference=uuid4()))
+    assert adapter.find(REFERENCE) == drafts
+    assert adapter.find(uuid4()) == []
 
 
 def test_a_period_lists_what_was_written_in_it(erp: SandboxErp) -> None:
