@@ -20,8 +20,9 @@ from payments.serializers import (
     PaymentDetailSerializer,
     PaymentSerializer,
     PaymentsQuery,
+    UnpaidBody,
 )
-from payments.settlement import ask_again
+from payments.settlement import ask_again, declare_unpaid
 from returns.api import RETURN_KEY, operation_answer
 from returns.api_access import person, require_for_return, require_on_record
 from returns.api_errors import refusals
@@ -104,6 +105,22 @@ class AskProviderView(APIView):
         require_on_record("ask_provider", by=by)
         task = ask_again(task_id=_existing(pk).pk, by=by)
         async_task("payments.tasks.pay_operation", task.operation_id, cluster=settings.MONEY_QUEUE)
+        return Response(_payment_answer(_existing(pk)))
+
+
+class DeclareUnpaidView(APIView):
+    @extend_schema(
+        operation_id="declare_unpaid",
+        summary="Decide that a payment that was set aside has certainly not been made",
+        description="Only where a look-up agrees, made when nothing could be under way any more.",
+        request=UnpaidBody,
+        responses={200: PaymentDetailSerializer, **refusals(400, 404, 409)},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        by = person(request)
+        require_on_record("declare_unpaid", by=by)
+        body = read(UnpaidBody, request.data)
+        declare_unpaid(task_id=_existing(pk).pk, by=by, reason=body["reason"])
         return Response(_payment_answer(_existing(pk)))
 
 

@@ -26,7 +26,17 @@ from django.utils import timezone
 
 from payments.models import AttemptRow, OutboundRow
 from payments.outcomes import Capabilities, Outcome, Purpose
-from payments.protocol import Decision, Facts, Judgement, Step, Timing, Verdict, decide, judge
+from payments.protocol import (
+    Decision,
+    Facts,
+    Judgement,
+    Step,
+    Timing,
+    Verdict,
+    decide,
+    is_quiet,
+    judge,
+)
 from returns.states import TASK_EDGES, TaskState, edge
 
 # Between first send and the end of the safe time to re-send: clocks differ, networks are slow.
@@ -37,6 +47,9 @@ BY_HAND = timedelta(hours=1)
 
 # Send, ask, send again, post: a row that wants more in one go is going round in circles.
 MOST_STEPS = 8
+
+# Alarms that the end of a row does not answer: they stay until a person has closed them.
+NEVER_RIGHTED = frozenset({"more_than_one_payment", "more_than_one_credit", "reference_not_ours"})
 
 _TARGET = {
     verdict: edge(TASK_EDGES, verdict.value).target
@@ -183,7 +196,8 @@ def move(
         "next_look_at": now + timedelta(seconds=look_after_seconds or 0) if looks else None,
     }
     if final:
-        fields |= {"finished_at": now, "attention": ""}
+        said = fields.get("attention", row.attention)
+        fields |= {"finished_at": now, "attention": said if said in NEVER_RIGHTED else ""}
     _write(row, fields)
 
 
@@ -224,6 +238,12 @@ def look_now(row: OutboundRow, now: datetime) -> None:
         move(row, now, Verdict.DOUBT, look_after_seconds=0, in_doubt=True, absent_at=None)
     elif row.lease_until is None:
         _write(row, {"next_look_at": now})
+
+
+def proven_undone(row: OutboundRow, capabilities: Capabilities) -> bool:
+    """Whether a look-up saw nothing at a time when nothing could be under way any more."""
+    _, facts = _read(type(row), row.pk)
+    return is_quiet(facts, facts.absent_at, capabilities)
 
 
 def until_nothing_is_due(step: Callable[[], bool]) -> int:

@@ -25,6 +25,10 @@ def _parts(parts: list[dict[str, Any]]) -> None:
         raise serializers.ValidationError("Name each tender once.")
 
 
+class UnpaidBody(Body):
+    reason = Text(max_length=2_000)
+
+
 class ApprovalBody(Body):
     """A yes to exactly this amount, on these tenders or on the first that have it left.
 

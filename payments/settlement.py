@@ -12,13 +12,15 @@ from payments import outbound
 from payments.capabilities import capabilities_of
 from payments.models import PaymentAttempt, PaymentTask
 from payments.outbound import Claim
-from payments.outcomes import Accepted, Outcome, Settled, Unknown
+from payments.outcomes import Accepted, Outcome, Refused, Settled, Unknown
 from payments.protocol import Verdict
 from payments.reservation import Part, shift
 from returns import locking, timeline
+from returns.errors import Invalid, WrongState
 from returns.models import OrderBalance, RefundOperation
 from returns.permissions import require
 from returns.states import TASK_FINAL, OperationState, TaskState
+from returns.timeline import refusals_are_recorded
 
 _TOLD = {
     Verdict.SUCCEED: "paid",
@@ -83,6 +85,39 @@ def ask_again(*, task_id: int, by: User) -> PaymentTask:
             outbound.look_now(task, timezone.now())
             _tell(operation, task, before, "ask_again", by)
     return task
+
+
+@refusals_are_recorded("declare_unpaid")
+def declare_unpaid(*, task_id: int, by: User, reason: str) -> PaymentTask:
+    """A person decides that a payment that was set aside has certainly not been made.
+
+    Only where a look-up agrees, made when nothing could be under way; the amount is owed again
+    and may be approved anew. The same decision again changes nothing. Raises NotAllowed (role),
+    Invalid without a reason, WrongState where the proof is missing.
+    """
+    require(by, "declare_unpaid")
+    if not reason.strip():
+        raise Invalid({"reason": "Say what shows that the money has not left."})
+    with transaction.atomic():
+        balance, operation, task = lock_task(task_id)
+        if task.state == TaskState.DECLINED:
+            return task
+        _refuse_unproven(task)
+        before = task.state
+        outbound.move(task, timezone.now(), Verdict.DECLINE, last_answer=reason)
+        outcome = Refused("declared", reason)
+        take_effect(balance, operation, task, before, Verdict.DECLINE, outcome, by)
+    return task
+
+
+def _refuse_unproven(task: PaymentTask) -> None:
+    if task.state != TaskState.STUCK:
+        raise WrongState("Only a payment that was set aside is decided on.", state=task.state)
+    if not outbound.proven_undone(task, capabilities_of(task.provider)):
+        raise WrongState(
+            "No look-up has shown yet that the money has not left. Ask the provider again first.",
+            state=task.state,
+        )
 
 
 def money_came_back(task: PaymentTask, balance: OrderBalance, operation: RefundOperation) -> None:

@@ -118,7 +118,7 @@ def _keep(name: str, body: bytes, why: str) -> ProviderEvent:
         defaults={
             "kind": "unknown",
             "occurred_at": now,
-            "body": body.decode(errors="replace"),
+            "body": body.decode(errors="replace").replace("\0", "\ufffd"),
             "live_mode": False,
             "standing": Standing.NOT_UNDERSTOOD,
             "note": why,

@@ -93,7 +93,8 @@ def resolve(
     """A person closes a mismatch with a reason; money never moves by it.
 
     The same resolution again changes nothing. Raises NotAllowed (role), Missing, Invalid,
-    WrongState when it was closed in another way.
+    WrongState when it was closed in another way, or while what it is about is still set aside:
+    closing the item must not be the last anybody sees of it.
     """
     require(by, "resolve_mismatch")
     _refuse_incomplete(resolution, reason, operation_key)
@@ -106,6 +107,7 @@ def resolve(
             if (mismatch.resolution, mismatch.reason) == (resolution, reason):
                 return mismatch
             raise WrongState("This mismatch is already closed.", resolution=mismatch.resolution)
+        _refuse_while_set_aside(mismatch)
         if operation_key is not None:
             mismatch.operation = _operation(operation_key)
         mismatch.status = Mismatch.Status.RESOLVED
@@ -113,6 +115,15 @@ def resolve(
         mismatch.resolved_by, mismatch.resolved_at = by, timezone.now()
         mismatch.save()
     return mismatch
+
+
+def _refuse_while_set_aside(mismatch: Mismatch) -> None:
+    rows: list[OutboundRow | None] = [mismatch.payment, mismatch.posting]
+    if any(row is not None and row.state == TaskState.STUCK for row in rows):
+        raise WrongState(
+            "What this is about is still set aside. Have it looked at again, or decide that it "
+            "has not been paid; then this closes."
+        )
 
 
 def _refuse_incomplete(resolution: str, reason: str, operation_key: UUID | None) -> None:

@@ -46,6 +46,9 @@ TROUBLE_VERBS = frozenset({"no_answer", "declined", "set_aside", "erp_refused"})
 """Where the other side's own words help a person to understand what happened."""
 
 ATTENTION: dict[str, Words] = {
+    "paid_after_refusal": _("The provider says paid after the payment had been given up."),
+    "contradicting_events": _("The provider said paid and failed in the same second."),
+    "key_conflict": _("The provider knows our key from another request."),
     "window_closed": _("The provider may have forgotten our key, so nothing is sent again."),
     "kills_its_worker": _("Three workers died over this payment."),
     "amount_differs": _("The provider paid another amount than we asked for."),

@@ -97,6 +97,8 @@ class StripeProvider:
     def reread_event(self, body: str) -> ProviderNews:
         """Read an event whose signature was checked when it was stored."""
         try:
+            if "\\u0000" in body or "\0" in body:
+                raise NotUnderstood("a text with a NUL character, which cannot be stored")
             return _news(json.loads(body))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NotUnderstood(repr(error)) from error

@@ -356,3 +356,22 @@ class TestAskingTheProvider:
             answer = desk.post(f"payments/{task.pk}/query/")
         assert (answer.status, answer.code) == (403, "role")
         assert RefusedAttempt.objects.get().verb == "ask_provider"
+
+
+class TestDeclaringUnpaid:
+    def test_a_payment_that_is_not_set_aside_is_not_declared_unpaid(self, finance: Api) -> None:
+        task = factories.reserved().payments.get()
+        with nothing_changes():
+            answer = finance.post(f"payments/{task.pk}/declare-unpaid/", {"reason": "I think so"})
+        assert (answer.status, answer.code) == (409, "wrong_state")
+
+    def test_it_needs_a_reason(self, finance: Api) -> None:
+        task = factories.reserved().payments.get()
+        answer = finance.post(f"payments/{task.pk}/declare-unpaid/", {})
+        assert (answer.status, list(answer.fields)) == (400, ["reason"])
+
+    def test_managers_do_not_decide_it(self) -> None:
+        task = factories.reserved().payments.get()
+        api = Api(factories.manager())
+        answer = api.post(f"payments/{task.pk}/declare-unpaid/", {"reason": "quicker"})
+        assert (answer.status, answer.code) == (403, "role")

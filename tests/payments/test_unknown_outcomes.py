@@ -10,13 +10,14 @@ from payments.approval import approve
 from payments.capabilities import BY_PROVIDER
 from payments.models import PaymentTask
 from payments.outcomes import Capabilities
-from payments.settlement import ask_again
+from payments.settlement import ask_again, declare_unpaid
+from reconciliation.mismatches import resolve
 from reconciliation.models import Mismatch
 from reconciliation.sweeping import sweep
-from returns.errors import InsufficientBalance
+from returns.errors import InsufficientBalance, Invalid, NotAllowed, WrongState
 from returns.states import OperationState, TaskState
 from tests import factories
-from tests.oracle import refused
+from tests.oracle import nothing_changes, refused
 from tests.payments.reading import (
     DAY,
     QUARTER_OF_AN_HOUR,
@@ -314,3 +315,59 @@ def test_a_person_can_have_a_payment_asked_about_that_was_set_aside(
     paid = stored(task)
     assert (paid.state, paid.provider_refund) == (TaskState.SUCCEEDED, refund)
     assert Mismatch.objects.get(payment=task).status == Mismatch.Status.RESOLVED
+
+
+def set_aside_unsent(provider: SandboxProvider) -> PaymentTask:
+    """A payment whose request never arrived and whose key may be forgotten by now."""
+    task = reserved_payment(provider)
+    provider.fault("drop_before")
+    dispatch.pay(task.pk)
+    let_pass(DAY)
+    sweep(threads=1)
+    assert stored(task).state == TaskState.STUCK
+    return task
+
+
+def test_a_person_decides_on_a_proven_non_payment_and_it_is_owed_again(
+    provider: SandboxProvider,
+) -> None:
+    task = set_aside_unsent(provider)
+    mismatch = open_mismatch(task)
+    declare_unpaid(task_id=task.pk, by=factories.finance(), reason="not in the bank's list")
+    with nothing_changes():
+        declare_unpaid(task_id=task.pk, by=factories.finance(), reason="pressed twice")
+    assert stored(task).state == TaskState.DECLINED
+    assert operation_of(task).state == OperationState.APPROVED
+    assert figures(task) == (0, 0, 10_000)
+    sweep(threads=1)
+    mismatch.refresh_from_db()
+    assert mismatch.status == Mismatch.Status.RESOLVED
+
+
+def test_without_a_look_up_that_agrees_nobody_declares_a_payment_unpaid(
+    provider: SandboxProvider,
+) -> None:
+    task = reserved_payment(provider)
+    provider.fault("drop_before")
+    dispatch.pay(task.pk)
+    made_elsewhere(provider, task, amount_minor=9_999)
+    run_until_done(provider)
+    assert stored(task).state == TaskState.STUCK
+    with refused(WrongState):
+        declare_unpaid(task_id=task.pk, by=factories.finance(), reason="I think so")
+    with refused(Invalid):
+        declare_unpaid(task_id=task.pk, by=factories.finance(), reason=" ")
+    with refused(NotAllowed, code="role"):
+        declare_unpaid(task_id=task.pk, by=factories.manager(), reason="quicker")
+
+
+def test_an_item_is_not_closed_while_its_payment_is_set_aside(provider: SandboxProvider) -> None:
+    task = set_aside_unsent(provider)
+    mismatch = open_mismatch(task)
+    with refused(WrongState):
+        resolve(
+            mismatch_id=mismatch.pk,
+            by=factories.finance(),
+            resolution="accept",
+            reason="enough of it",
+        )

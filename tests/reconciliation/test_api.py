@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from reconciliation import mismatches
+from reconciliation.mismatches import DOUBT_BEFORE_A_PERSON
 from reconciliation.models import Mismatch
 from returns.models import RefundOperation, RefusedAttempt
 from returns.states import TaskState
@@ -29,10 +31,13 @@ def manager() -> Api:
     return Api(factories.manager())
 
 
-def stuck() -> RefundOperation:
-    """A return whose payment was set aside for a person."""
+def doubtful() -> RefundOperation:
+    """A return whose payment has been in doubt for so long that a person must hear of it."""
     operation = factories.reserved()
-    operation.payments.update(state=TaskState.STUCK)
+    operation.payments.update(state=TaskState.SENDING)
+    operation.payments.update(
+        state=TaskState.UNKNOWN, first_sent_at=timezone.now() - 2 * DOUBT_BEFORE_A_PERSON
+    )
     mismatches.open_new()
     return operation
 
@@ -45,7 +50,7 @@ class TestReading:
     def test_a_mismatch_names_its_return_its_payment_and_what_is_at_stake(
         self, finance: Api
     ) -> None:
-        operation = stuck()
+        operation = doubtful()
         (row,) = finance.get("mismatches/").body["results"]
         assert (row["kind"], row["status"]) == ("stuck_payment", "open")
         assert row["operation"] == str(operation.operation_key)
@@ -55,7 +60,7 @@ class TestReading:
         assert (row["resolution"], row["resolved_by"], row["resolved_at"]) == ("", None, None)
 
     def test_mismatches_are_listed_oldest_first_and_filtered(self, finance: Api) -> None:
-        first, second = stuck(), stuck()
+        first, second = doubtful(), doubtful()
         resolved(finance, Mismatch.objects.get(operation=first), resolution="chase", reason="x")
 
         def listed(**query: str) -> list[str]:
@@ -81,16 +86,16 @@ class TestReading:
                 finance.get("mismatches/")
             return len(captured)
 
-        stuck()
+        doubtful()
         one = statements()
         for _ in range(3):
-            stuck()
+            doubtful()
         assert statements() == one
 
 
 class TestResolving:
     def test_a_mismatch_is_closed_once_with_a_reason(self, finance: Api) -> None:
-        stuck()
+        doubtful()
         mismatch = Mismatch.objects.get()
         answer = resolved(finance, mismatch, resolution="chase", reason="asked the provider")
         assert (answer.status, answer.body["status"]) == (200, "resolved")
@@ -101,7 +106,7 @@ class TestResolving:
 
     @pytest.mark.parametrize("by_reference", [True, False])
     def test_a_mismatch_is_linked_to_a_return(self, finance: Api, by_reference: bool) -> None:
-        stuck()
+        doubtful()
         other = factories.received()
         name = other.reference if by_reference else str(other.operation_key)
         answer = resolved(
@@ -110,7 +115,7 @@ class TestResolving:
         assert (answer.status, answer.body["reference"]) == (200, other.reference)
 
     def test_a_closed_mismatch_is_not_closed_in_another_way(self, finance: Api) -> None:
-        stuck()
+        doubtful()
         mismatch = Mismatch.objects.get()
         resolved(finance, mismatch, resolution="chase", reason="asked")
         with nothing_changes():
@@ -133,13 +138,13 @@ class TestResolving:
     def test_a_resolution_that_is_not_understood_whole_is_refused(
         self, finance: Api, body: dict[str, Any], field: str
     ) -> None:
-        stuck()
+        doubtful()
         with nothing_changes():
             answer = resolved(finance, Mismatch.objects.get(), **body)
         assert (answer.status, list(answer.fields)) == (400, [field])
 
     def test_a_link_to_an_unknown_return_is_refused(self, finance: Api) -> None:
-        stuck()
+        doubtful()
         with nothing_changes():
             answer = resolved(
                 finance, Mismatch.objects.get(), resolution="link", reason="x", operation="R-404"
@@ -154,7 +159,7 @@ class TestResolving:
         assert (answer.status, answer.code) == (404, "unknown_mismatch")
 
     def test_a_manager_may_not_and_the_attempt_is_on_record(self, manager: Api) -> None:
-        stuck()
+        doubtful()
         with nothing_changes():
             answer = resolved(manager, Mismatch.objects.get(), resolution="chase", reason="x")
         assert (answer.status, answer.code) == (403, "role")

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from payments.models import PaymentTask, ProviderEvent
 from reconciliation.mismatches import close_righted, open_new, resolve
 from reconciliation.models import ErpPosting, Mismatch
 from reconciliation.posting import open_postings
 from returns.errors import Invalid, Missing, NotAllowed, WrongState
+from returns.states import TaskState
 from tests import factories
 from tests.factories import cash, finance
 from tests.oracle import nothing_changes, refused, snapshot
@@ -126,10 +128,11 @@ def test_the_same_trouble_with_the_same_row_is_one_item() -> None:
 def test_trouble_that_comes_back_after_it_was_closed_is_a_new_item() -> None:
     task = stuck_payment()
     open_new()
+    change(task, state=TaskState.UNKNOWN, next_look_at=timezone.now(), attention="")
     close(Mismatch.objects.get())
     with nothing_changes():
         assert open_new() == 0
-    change(task, lease=task.lease + 2)
+    change(task, state=TaskState.STUCK, next_look_at=None, lease=task.lease + 2)
     assert open_new() == 1
 
 
