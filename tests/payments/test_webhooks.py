@@ -411,7 +411,12 @@ def test_a_genuine_event_of_an_unknown_shape_is_kept_whole_for_a_person(
 
 @pytest.mark.parametrize(
     "fact",
-    [{"status": "half-done"}, {"amount": None}, {"metadata": {"payment_key": "not-a-uuid"}}],
+    [
+        {"status": "half-done"},
+        {"amount": None},
+        {"metadata": {"payment_key": "not-a-uuid"}},
+        {"failure_reason": "\0 which no text column takes"},
+    ],
 )
 def test_a_refund_event_that_cannot_be_read_whole_is_not_read_in_part(
     task: PaymentTask, fact: dict[str, Any]
