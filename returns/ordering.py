@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,9 +22,9 @@ from returns.models import (
     Tender,
     TenderBalance,
 )
-from returns.order_facts import OrderFacts, TenderFacts, refuse_contradictions
+from returns.order_facts import OrderFacts, refuse_contradictions
+from returns.order_rows import OrderRows
 from returns.permissions import require
-from returns.refundable import spread_order_discount
 from returns.timeline import refusals_are_recorded
 
 
@@ -62,18 +64,26 @@ def _confirm(number: str, facts: OrderFacts) -> tuple[Order, Confirmed]:
     if locked is None:
         return _create(facts), Confirmed.CREATED
     balance, order = locked
-    changed = _changed_facts(order, facts)
+    facts = _without_our_refunds(order, facts)
+    stored, given = OrderRows.stored(order), OrderRows.given(order, facts)
+    changed = _changed_facts(order, facts, stored, given)
     if changed and (balance.refunded_minor or order.operations.exists()):
         raise OrderChanged(
             "Returns already rest on this order as it was sold. "
             "Record the difference as a goodwill return instead.",
             changed=changed,
         )
+    gone = [name for name in changed if changed[name][1] is None]
+    if gone:
+        raise OrderChanged("A confirmed order never loses a line or a tender.", missing=gone)
     told_more = _write_order(order, facts)
-    if changed or _brings_new_rows(order, facts):
-        _write_rows(order, facts, changed)
+    if changed or given.names - stored.names:
+        _write_rows(given)
+        _set_balances(order)
     elif not told_more:
         return order, Confirmed.UNCHANGED
+    if changed:
+        Order.objects.filter(pk=order.pk).update(facts_version=F("facts_version") + 1)
     return order, Confirmed.EXTENDED
 
 
@@ -81,17 +91,25 @@ def _create(facts: OrderFacts) -> Order:
     order = Order.objects.create(
         number=facts.number, currency=facts.currency, **_order_fields(facts)
     )
-    # By its id, so that the order handed back does not remember an empty balance.
-    OrderBalance.objects.create(order_id=order.pk)
-    _write_rows(order, facts, {})
+    _write_rows(OrderRows.given(order, facts))
+    refunded_minor = sum(refund.amount_minor for refund in facts.past_refunds)
+    # By its id, so that the order handed back reads its balance when it is asked for it.
+    OrderBalance.objects.create(
+        order_id=order.pk,
+        captured_minor=sum(tender.amount_minor for tender in facts.tenders),
+        external_minor=refunded_minor,
+        refunded_minor=refunded_minor,
+    )
     return order
 
 
-def _write_rows(order: Order, facts: OrderFacts, changed: dict[str, Any]) -> None:
-    _write_lines(order, facts, changed)
-    _write_tenders(order, facts)
-    _write_past_refunds(order, facts)
-    _set_balances(order)
+def _without_our_refunds(order: Order, facts: OrderFacts) -> OrderFacts:
+    """The facts less what we have paid back ourselves: a shop's own history lists that as well."""
+    if not facts.past_refunds:
+        return facts
+    ours = set(order.tenders.values_list("tender_id", "payments__provider_refund"))
+    others = [past for past in facts.past_refunds if (past.tender_id, past.reference) not in ours]
+    return replace(facts, past_refunds=tuple(others))
 
 
 def _order_fields(facts: OrderFacts) -> dict[str, Any]:
@@ -105,66 +123,25 @@ def _order_fields(facts: OrderFacts) -> dict[str, Any]:
     }
 
 
-def _changed_facts(order: Order, facts: OrderFacts) -> dict[str, Any]:
+def _changed_facts(
+    order: Order, facts: OrderFacts, stored: OrderRows, given: OrderRows
+) -> dict[str, Any]:
     """Every sold fact that is stored and would become another, with both values."""
     changed: dict[str, Any] = {}
     if order.currency != facts.currency:
         changed["currency"] = [order.currency, facts.currency]
     if order.shipping_minor != facts.shipping_minor:
         changed["shipping"] = [order.shipping_minor, facts.shipping_minor]
-    lines = {line.line_id: _line_values(line) for line in order.lines.all()}
-    wanted = {row.line_id: _line_values(row) for row in _line_rows(order, facts)}
-    tenders = {t.tender_id: _tender_values(t) for t in order.tenders.all()}
-    given = {t.tender_id: _tender_values(t) for t in facts.tenders}
-    for kind, old, new in (("line", lines, wanted), ("tender", tenders, given)):
-        for name, values in old.items():
-            if new.get(name) != values:
-                changed[f"{kind} {name}"] = [values, new.get(name)]
-    return changed | _changed_refunds(order, facts)
-
-
-def _changed_refunds(order: Order, facts: OrderFacts) -> dict[str, Any]:
-    """Every past refund that is stored with another amount."""
-    stored = ExternalRefund.objects.filter(tender__order=order)
-    amounts = {(r.tender.tender_id, r.reference): r for r in stored.select_related("tender")}
-    changed: dict[str, Any] = {}
-    for refund in facts.past_refunds:
-        known = amounts.get((refund.tender_id, refund.reference))
-        if known and known.amount_minor != refund.amount_minor:
-            changed[f"refund {refund.reference}"] = [known.amount_minor, refund.amount_minor]
+    new = given.sold_facts
+    for name, values in stored.sold_facts.items():
+        if new.get(name) != values:
+            changed[name] = [values, new.get(name)]
+    # A past refund may be left out; it is only never another amount.
+    known = stored.refund_amounts_minor
+    for key, amount_minor in given.refund_amounts_minor.items():
+        if known.get(key, amount_minor) != amount_minor:
+            changed[f"refund {key[1]}"] = [known[key], amount_minor]
     return changed
-
-
-def _line_values(line: OrderLine) -> list[int]:
-    return [
-        line.quantity,
-        line.unit_price_minor,
-        line.discount_minor,
-        line.order_discount_minor,
-        line.tax_minor,
-    ]
-
-
-def _tender_values(tender: Tender | TenderFacts) -> list[str | int]:
-    return [tender.provider, tender.payment, tender.amount_minor]
-
-
-def _line_rows(order: Order, facts: OrderFacts) -> list[OrderLine]:
-    shares = spread_order_discount(facts.discount_minor, [line.total_minor for line in facts.lines])
-    return [
-        OrderLine(
-            order=order,
-            line_id=line.line_id,
-            sku=line.sku,
-            description=line.description,
-            quantity=line.quantity,
-            unit_price_minor=line.unit_price_minor,
-            discount_minor=line.discount_minor,
-            order_discount_minor=share,
-            tax_minor=line.tax_minor,
-        )
-        for line, share in zip(facts.lines, shares, strict=True)
-    ]
 
 
 def _write_order(order: Order, facts: OrderFacts) -> bool:
@@ -176,13 +153,10 @@ def _write_order(order: Order, facts: OrderFacts) -> bool:
     return True
 
 
-def _write_lines(order: Order, facts: OrderFacts, changed: dict[str, Any]) -> None:
-    rows = _line_rows(order, facts)
-    gone = [name for name in changed if changed[name][1] is None]
-    if gone:
-        raise OrderChanged("A confirmed order never loses a line or a tender.", missing=gone)
+def _write_rows(given: OrderRows) -> None:
+    """Write lines and tenders anew, and what is new among balances and refunds."""
     OrderLine.objects.bulk_create(
-        rows,
+        given.lines,
         update_conflicts=True,
         unique_fields=["order", "line_id"],
         update_fields=[
@@ -195,45 +169,25 @@ def _write_lines(order: Order, facts: OrderFacts, changed: dict[str, Any]) -> No
             "tax_minor",
         ],
     )
-    if changed:
-        Order.objects.filter(pk=order.pk).update(facts_version=F("facts_version") + 1)
-
-
-def _write_tenders(order: Order, facts: OrderFacts) -> None:
     Tender.objects.bulk_create(
-        [
-            Tender(
-                order=order,
-                tender_id=tender.tender_id,
-                provider=tender.provider,
-                payment=tender.payment,
-                label=tender.label,
-                amount_minor=tender.amount_minor,
-            )
-            for tender in facts.tenders
-        ],
+        given.tenders,
         update_conflicts=True,
         unique_fields=["order", "tender_id"],
         update_fields=["provider", "payment", "label", "amount_minor"],
     )
+    ExternalRefund.objects.bulk_create(given.refunds, ignore_conflicts=True)
+    refunded_minor: Counter[str] = Counter()
+    for refund in given.refunds:
+        refunded_minor[refund.tender.tender_id] += refund.amount_minor
     TenderBalance.objects.bulk_create(
-        [TenderBalance(tender=tender) for tender in order.tenders.all()], ignore_conflicts=True
-    )
-
-
-def _write_past_refunds(order: Order, facts: OrderFacts) -> None:
-    if not facts.past_refunds:
-        return
-    tenders = {tender.tender_id: tender for tender in order.tenders.all()}
-    ExternalRefund.objects.bulk_create(
         [
-            ExternalRefund(
-                tender=tenders[refund.tender_id],
-                reference=refund.reference,
-                amount_minor=refund.amount_minor,
-                source=ExternalRefund.Source.ORDER_HISTORY,
+            TenderBalance(
+                tender=tender,
+                captured_minor=tender.amount_minor,
+                external_minor=refunded_minor[tender.tender_id],
+                refunded_minor=refunded_minor[tender.tender_id],
             )
-            for refund in facts.past_refunds
+            for tender in given.tenders
         ],
         ignore_conflicts=True,
     )
@@ -270,19 +224,4 @@ def _set_balances(order: Order) -> None:
         captured_minor=captured,
         external_minor=refunded_before,
         refunded_minor=whole.refunded_minor - whole.external_minor + refunded_before,
-    )
-
-
-def _brings_new_rows(order: Order, facts: OrderFacts) -> bool:
-    lines = {line.line_id for line in order.lines.all()}
-    tenders = {tender.tender_id for tender in order.tenders.all()}
-    refunds = set(
-        ExternalRefund.objects.filter(tender__order=order).values_list(
-            "tender__tender_id", "reference"
-        )
-    )
-    return bool(
-        {line.line_id for line in facts.lines} - lines
-        or {tender.tender_id for tender in facts.tenders} - tenders
-        or {(refund.tender_id, refund.reference) for refund in facts.past_refunds} - refunds
     )

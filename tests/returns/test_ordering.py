@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pytest_django import DjangoAssertNumQueries
 
+from payments.models import PaymentTask
 from returns.errors import Invalid, NotAllowed, OrderChanged
 from returns.models import Order, RefusedAttempt
 from returns.order_facts import OrderFacts, PastRefund
@@ -164,6 +167,35 @@ def test_the_customer_may_move_and_the_parcel_arrive() -> None:
     assert (order.delivered, order.customer_email) == (True, "new@example.com")
 
 
+@pytest.mark.parametrize("under_a_return", [False, True])
+def test_what_lines_and_tenders_are_called_may_be_told_anew(under_a_return: bool) -> None:
+    facts = order_facts()
+    order, _ = confirm(facts)
+    if under_a_return:
+        factories.received(order)
+    renamed = replace(
+        facts,
+        lines=(replace(facts.lines[0], sku="4012345000019", description="A linen shirt"),),
+        tenders=(replace(facts.tenders[0], label="Visa ending 4242"),),
+    )
+    assert confirm(renamed)[1] is Confirmed.EXTENDED
+    sold = order.lines.get()
+    assert (sold.sku, sold.description) == ("4012345000019", "A linen shirt")
+    assert order.tenders.get().label == "Visa ending 4242"
+    assert confirm(renamed)[1] is Confirmed.UNCHANGED
+
+
+def test_thousands_of_orders_can_be_confirmed_again_with_few_statements(
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    facts, by = order_facts(lines=[line("shirt"), line("hat", 500)]), factories.integration()
+    # Of these one reads the groups of the user, once for all orders, and two are the transaction.
+    with django_assert_max_num_queries(9):
+        confirm_order(number=facts.number, facts=facts, by=by)
+    with django_assert_max_num_queries(7):
+        confirm_order(number=facts.number, facts=facts, by=by)
+
+
 # Money that had already gone back.
 
 
@@ -192,6 +224,21 @@ def test_a_past_refund_of_money_that_is_reserved_here_is_refused_with_what_is_le
     confirm(replace(facts, past_refunds=(PastRefund("card", "dashboard", 2_000),)))
     order.balance.refresh_from_db()
     assert order.balance.remaining_minor == 0
+
+
+def test_our_own_refund_in_the_shops_history_is_not_counted_twice(
+    run_workers: Callable[..., None],
+) -> None:
+    facts = order_facts()
+    order, _ = confirm(facts)
+    factories.reserved(order, amount_minor=10_000)
+    run_workers()
+    reference = PaymentTask.objects.get().provider_refund
+    assert reference
+    _, confirmed = confirm(replace(facts, past_refunds=(PastRefund("card", reference, 10_000),)))
+    order.balance.refresh_from_db()
+    assert confirmed is Confirmed.UNCHANGED
+    assert (order.balance.refunded_minor, order.balance.external_minor) == (10_000, 0)
 
 
 # What cannot be true is refused whole.
