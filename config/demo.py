@@ -262,6 +262,8 @@ def _gunicorn(port: int) -> list[str]:
         f"--bind={HOST}:{port}",
         *("--worker-class=gthread", "--workers=2", "--threads=8"),
         "--graceful-timeout=5",
+        # Longer than clients keep idle connections, so that none is used as it is being closed.
+        "--keep-alive=75",
         # It would listen on a file in the home directory.
         "--no-control-socket",
     ]

@@ -24,6 +24,8 @@ from reconciliation.drills.place import DrillError
 # A member that does not come to the barrier in this time is dead.
 ROUND_SECONDS = 60
 ANSWER_SECONDS = 30
+# Shorter than the server keeps an idle connection: one that it is just closing answers nothing.
+IDLE_SECONDS = 30
 # Rounds that are handed to the crowd at once; between two portions there is news of the progress.
 PORTION = 20
 SERVER_ERRORS = range(500, 600)
@@ -159,7 +161,8 @@ def _member(web: str, pipe: Connection, barrier: threading.Barrier) -> None:
     """The life of one process: calls as they are told, until the pipe is closed."""
     # Ctrl-C reaches everyone; the process that leads the drill ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with httpx.Client(base_url=web, timeout=ANSWER_SECONDS, trust_env=False) as http:
+    limits = httpx.Limits(keepalive_expiry=IDLE_SECONDS)
+    with httpx.Client(base_url=web, timeout=ANSWER_SECONDS, limits=limits, trust_env=False) as http:
         while True:
             try:
                 at_once, share = pipe.recv()

@@ -16,7 +16,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from reconciliation.drills.crowd import Call, Crowd
+from config.demo import _gunicorn
+from reconciliation.drills.crowd import IDLE_SECONDS, Call, Crowd
 from reconciliation.drills.killed_worker import _kill
 from reconciliation.drills.place import Demo, DrillError
 from reconciliation.drills.report import Check, Report
@@ -172,6 +173,12 @@ def test_a_report_is_right_when_every_figure_is() -> None:
     assert not report.ok
     assert "WRONG" in report.table()
     assert [check["ok"] for check in report.facts()["checks"]] == [True, False]
+
+
+def test_idle_connections_are_given_up_by_the_client_before_the_server() -> None:
+    """The other way round, a request meets a connection that is just being closed."""
+    (option,) = [option for option in _gunicorn(8000) if option.startswith("--keep-alive=")]
+    assert int(option.partition("=")[2]) > 2 * IDLE_SECONDS
 
 
 def test_without_a_demo_a_drill_says_what_to_do(tmp_path: Path, settings: Settings) -> None:
