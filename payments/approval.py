@@ -26,6 +26,8 @@ from returns.states import OperationState
 from returns.timeline import refusals_are_recorded
 
 _DECIDABLE = (OperationState.INSPECTED, OperationState.APPROVED)
+# Words on an earlier payment that forbid another one until a person has looked.
+_SAYS_PAID = ("paid_after_refusal", "more_than_one_payment", "reference_not_ours")
 _AGREED = (OperationState.RESERVED, OperationState.PAID, OperationState.POSTED)
 
 
@@ -60,10 +62,11 @@ def approve(
     seen = seen or Seen()
     with transaction.atomic():
         balance, operation = locking.lock_operation(key=operation_key)
+        refuse_own_work(operation, by)
         if _said_before(operation, by, amount_minor, tenders):
             return operation
         _refuse_wrong_state(operation)
-        refuse_own_work(operation, by)
+        _refuse_contradicted(operation)
         refuse_stale(operation, seen.version)
         _refuse_changed_balance(balance, operation, seen.remaining_minor)
         limits = _limits(operation, amount_minor)
@@ -80,18 +83,36 @@ def _said_before(
     operation: RefundOperation, by: User, amount_minor: int, tenders: Mapping[str, int] | None
 ) -> bool:
     """Whether this approval has already had its effect."""
-    if operation.state not in (OperationState.APPROVED, *_AGREED):
+    if operation.state in _AGREED:
+        said = operation.approvals.filter(generation=operation.pay_rounds).order_by("-id").first()
+    elif operation.state == OperationState.APPROVED:
+        said = _latest(operation, approved_by=by)
+    else:
         return False
-    agreed = operation.state in _AGREED
-    generation = operation.pay_rounds + (not agreed)
-    earlier = operation.approvals.filter(generation=generation, amount_minor=amount_minor)
-    if not agreed:
-        earlier = earlier.filter(approved_by=by)
-    approval = earlier.order_by("-id").first()
-    if approval is None or tenders is None:
-        return approval is not None
-    names = dict(Tender.objects.filter(order=operation.order_id).values_list("pk", "tender_id"))
-    return {names[pk]: minor for pk, minor in approval.split} == dict(tenders)
+    if said is None or said.amount_minor != amount_minor:
+        return False
+    if tenders is not None:
+        names = dict(Tender.objects.filter(order=operation.order_id).values_list("pk", "tender_id"))
+        return {names[pk]: minor for pk, minor in said.split} == dict(tenders)
+    return operation.state in _AGREED or said.split == _pairs(_split(operation, amount_minor, None))
+
+
+def _latest(operation: RefundOperation, **mine: User) -> Approval | None:
+    """The newest approval of the coming round of paying."""
+    coming = operation.approvals.filter(generation=operation.pay_rounds + 1, **mine)
+    return coming.order_by("-id").first()
+
+
+def _refuse_contradicted(operation: RefundOperation) -> None:
+    """Nothing is paid again while the provider says that it was paid after all."""
+    if operation.pay_rounds == 0:
+        return
+    if operation.payments.filter(attention__in=_SAYS_PAID).exists():
+        raise WrongState(
+            "The provider says that an earlier payment of this went out after all. "
+            "Finance must look at it first.",
+            state=operation.state,
+        )
 
 
 def _refuse_wrong_state(operation: RefundOperation) -> None:
@@ -159,6 +180,9 @@ def _split(
     """Which tender pays how much, never more than it has left."""
     tenders = list(operation.order.tenders.select_related("balance").order_by("pk"))
     if wanted is None:
+        agreed = _standing_split(operation, tenders, amount_minor)
+        if agreed:
+            return agreed
         fitted = first_fit(amount_minor, [t.balance.remaining_minor for t in tenders])
         return [Part(tender, part) for tender, part in zip(tenders, fitted, strict=True) if part]
     by_name = {tender.tender_id: tender for tender in tenders}
@@ -174,6 +198,26 @@ def _split(
     return [Part(by_name[name], minor) for name, minor in wanted.items()]
 
 
+def _standing_split(
+    operation: RefundOperation, tenders: list[Tender], amount_minor: int
+) -> list[Part]:
+    """What the first of two people agreed to, as long as every tender still has its part left."""
+    if operation.state != OperationState.APPROVED:
+        return []
+    standing = _latest(operation)
+    if standing is None or standing.amount_minor != amount_minor:
+        return []
+    by_pk = {tender.pk: tender for tender in tenders}
+    parts = [Part(by_pk[pk], minor) for pk, minor in standing.split]
+    fits = all(part.amount_minor <= part.tender.balance.remaining_minor for part in parts)
+    return parts if fits else []
+
+
+def _pairs(parts: list[Part]) -> list[list[int]]:
+    """The split as an approval stores it."""
+    return [[part.tender.pk, part.amount_minor] for part in parts]
+
+
 def _record(
     operation: RefundOperation,
     claims: list[Claim],
@@ -182,7 +226,7 @@ def _record(
     by: User,
     note: str,
 ) -> Approval:
-    split = [[part.tender.pk, part.amount_minor] for part in parts]
+    split = _pairs(parts)
     return Approval.objects.create(
         operation=operation,
         generation=operation.pay_rounds + 1,
@@ -211,16 +255,19 @@ def _digest(
 
 
 def _people_agreed(approval: Approval, limits: Limits, amount_minor: int) -> bool:
-    """Whether enough different people said yes to exactly this."""
+    """Whether enough different people stand by exactly this, none of whom took part in it.
+
+    Only each person's latest word of the round counts.
+    """
     needed = limits.approvals_needed(amount_minor)
     if needed == 1:
         return True
-    same = Approval.objects.filter(
-        operation_id=approval.operation_id,
-        generation=approval.generation,
-        digest=approval.digest,
-    )
-    return same.values("approved_by").distinct().count() >= needed
+    operation = approval.operation
+    words = operation.approvals.filter(generation=approval.generation).order_by("id")
+    latest = dict(words.values_list("approved_by", "digest"))
+    took_part = set(operation.messages.values_list("submitted_by", flat=True))
+    agreed = {who for who, digest in latest.items() if digest == approval.digest}
+    return len(agreed - took_part) >= needed
 
 
 def _carry_out(

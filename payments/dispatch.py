@@ -52,13 +52,14 @@ def _call(claim: outbound.Claim, task: PaymentTask) -> Outcome | None:
     """The outbound call itself, or None when the lease no longer covers it."""
     if transaction.get_connection().in_atomic_block:
         raise RuntimeError("no outbound call may happen inside a transaction")
-    adapter, order = provider(task.provider), _order(task)
+    adapter, order = provider(task.provider), order_of(task)
     if not outbound.may_call(claim):
         return None
     return adapter.pay(order) if claim.purpose is Purpose.SEND else adapter.find(order)
 
 
-def _order(task: PaymentTask) -> PaymentOrder:
+def order_of(task: PaymentTask) -> PaymentOrder:
+    """What an adapter needs to know to make this payment or to find it."""
     return PaymentOrder(
         wire_key=task.wire_key,
         operation_key=task.operation.operation_key,

@@ -71,15 +71,19 @@ def confirm(*, task_id: int, by: User, reference: str) -> PaymentTask:
 def abandon(*, task_id: int, by: User, reason: str) -> PaymentTask:
     """Say that no money was handed over after all; the payment waits again.
 
-    Raises NotAllowed (role), WrongState, Invalid without a reason.
+    Only whoever began it can know, or somebody who decides on unpaid payments. Raises NotAllowed
+    (role), WrongState, Invalid without a reason.
     """
     if not reason.strip():
         raise Invalid({"reason": "Say why the money was not handed over."})
+
+    def given_up(task: PaymentTask) -> Outcome:
+        if task.handed_over_by != by:
+            require(by, "declare_unpaid")
+        return Deferred(reason)
+
     return _end(
-        task_id,
-        by,
-        lambda task: task.state == TaskState.PENDING and task.lease > 0,
-        lambda _task: Deferred(reason),
+        task_id, by, lambda task: task.state == TaskState.PENDING and task.lease > 0, given_up
     )
 
 

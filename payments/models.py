@@ -35,12 +35,9 @@ class Approval(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["operation", "generation", "approved_by", "digest"],
-                name="one_approval_per_person_and_digest",
-            ),
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="approval_positive"),
         ]
+        indexes = [models.Index("operation", "generation", name="approval_round")]
         triggers = guards.append_only()
 
     def __str__(self) -> str:
@@ -147,9 +144,7 @@ class PaymentTask(OutboundRow):
         ]
         indexes = [
             models.Index(
-                "next_look_at",
-                name="payment_due",
-                condition=~Q(state__in=sorted([*TASK_FINAL, TaskState.STUCK])),
+                "next_look_at", name="payment_due", condition=Q(next_look_at__isnull=False)
             ),
             models.Index("state", "id", name="payment_state"),
             models.Index("id", name="payment_attention", condition=~Q(attention="")),

@@ -7,10 +7,11 @@ from django.utils import timezone
 
 from payments import outbound
 from payments.capabilities import capabilities_of
+from payments.external import record_external
 from payments.models import PaymentTask, ProviderEvent
 from payments.outcomes import Accepted, Purpose, Settled
 from payments.providers.base import ProviderNews
-from payments.settlement import lock_task, money_came_back, only_its_own, take_effect
+from payments.settlement import lock_task, only_its_own, take_effect
 from returns.states import TASK_FINAL, TaskState
 
 Standing = ProviderEvent.Standing
@@ -19,32 +20,35 @@ Standing = ProviderEvent.Standing
 def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
     """Apply one verified event inside the caller's transaction; returns what became of it.
 
-    An event about a refund that is not ours is never acted upon. One that carries our key but has
-    no payment yet is parked: it may have overtaken our own commit.
+    A refund that was not made here moves no payment of ours; it eats the balance. An event that
+    carries our key but has no payment yet is parked: it may have overtaken our own commit.
     """
     if news.says is None:
         return Standing.IGNORED, "not about a refund"
     task_id = _task_id(provider, news)
     if task_id is None:
         if news.wire_key is None:
-            return Standing.IGNORED, "a refund that was not made here"
+            return record_external(provider, news)
         return Standing.PARKED, "waiting for its payment"
     balance, operation, task = lock_task(task_id)
     if task.provider_refund not in (None, news.provider_refund):
         return _about_another_refund(task, news)
-    if task.news_at is not None and news.occurred_at < task.news_at:
+    # A clock that runs ahead must not make us deaf to what comes later.
+    occurred_at = min(news.occurred_at, timezone.now())
+    if task.news_at is not None and occurred_at < task.news_at:
         return Standing.IGNORED, "older than what is known"
-    same_second = task.news_at == news.occurred_at
-    PaymentTask.objects.filter(pk=task.pk).update(news_at=news.occurred_at)
-    if task.state == TaskState.SUCCEEDED and not isinstance(news.says, Settled | Accepted):
-        if same_second:
-            outbound.raise_attention(task, "contradicting_events")
-            return Standing.APPLIED, "succeeded and failed in the same second: a person must look"
-        money_came_back(task, balance, operation)
+    same_second = task.news_at == occurred_at
+    PaymentTask.objects.filter(pk=task.pk).update(news_at=occurred_at)
+    contradicts = not isinstance(news.says, Settled | Accepted)
+    if task.state == TaskState.SUCCEEDED and contradicts and not same_second:
+        verdict = outbound.take_news(task, Purpose.ASK, news.says, capabilities_of(task.provider))
+        take_effect(balance, operation, task, TaskState.SUCCEEDED, verdict, news.says)
         return Standing.APPLIED, "the payment came back"
+    if task.state == TaskState.SUCCEEDED and contradicts:
+        return _ask(task, "succeeded and failed in the same second: the look-up decides")
     if task.state in TASK_FINAL:
         return _about_a_final_payment(task, news)
-    if not isinstance(news.says, Settled | Accepted) or same_second:
+    if contradicts or same_second:
         return _ask(task, "the look-up decides")
     before = task.state
     outcome = only_its_own(task, news.says)

@@ -48,6 +48,9 @@ BY_HAND = timedelta(hours=1)
 # Send, ask, send again, post: a row that wants more in one go is going round in circles.
 MOST_STEPS = 8
 
+# Certainly not applied, and nothing earlier in doubt: no key of ours is remembered anywhere yet.
+_KEY_NEVER_TAKEN = {"first_sent_at": None, "safe_retry_until": None}
+
 # Alarms that the end of a row does not answer: they stay until a person has closed them.
 NEVER_RIGHTED = frozenset({"more_than_one_payment", "more_than_one_credit", "reference_not_ours"})
 
@@ -173,6 +176,7 @@ def record(
         attention=judgement.attention or row.attention,
         last_answer=_words(outcome),
         **({"absent_at": claim.asked_at} if judgement.absent else {}),
+        **(_KEY_NEVER_TAKEN if judgement.verdict is Verdict.DEFER else {}),
     )
     return judgement
 
@@ -188,7 +192,7 @@ def move(
     """Move a locked row along one edge, end any lease on it and say when to look again."""
     if verdict is not Verdict.STAY:
         fields["state"] = _TARGET[verdict]
-    final = verdict in (Verdict.SUCCEED, Verdict.DECLINE)
+    final = verdict in (Verdict.SUCCEED, Verdict.DECLINE, Verdict.GIVE_BACK)
     looks = look_after_seconds is not None and not final and verdict is not Verdict.PARK
     fields |= {
         "lease": row.lease + (row.lease_until is not None),
@@ -198,6 +202,8 @@ def move(
     if final:
         said = fields.get("attention", row.attention)
         fields |= {"finished_at": now, "attention": said if said in NEVER_RIGHTED else ""}
+    if verdict is Verdict.GIVE_BACK:
+        fields["attention"] = "returned_after_success"
     _write(row, fields)
 
 
@@ -226,18 +232,17 @@ def raise_attention(row: OutboundRow, word: str) -> None:
     _write(row, {"attention": word})
 
 
-def give_back(row: OutboundRow, now: datetime) -> None:
-    """What had succeeded was undone by the other side; the row is locked."""
-    target = edge(TASK_EDGES, "give_back").target
-    _write(row, {"state": target, "finished_at": now, "attention": "returned_after_success"})
-
-
 def look_now(row: OutboundRow, now: datetime) -> None:
-    """A person wants to know: make a locked row due at once, also one that was set aside."""
+    """Make a locked row due at once: a person wants to know, or news contradict what we know.
+
+    A call that is under way loses its lease: what it brings home was asked before the news.
+    """
     if row.state == TaskState.STUCK:
         move(row, now, Verdict.DOUBT, look_after_seconds=0, in_doubt=True, absent_at=None)
-    elif row.lease_until is None:
-        _write(row, {"next_look_at": now})
+    elif row.state == TaskState.SENDING:
+        move(row, now, Verdict.DOUBT, look_after_seconds=0, in_doubt=True)
+    else:
+        move(row, now, Verdict.STAY, look_after_seconds=0)
 
 
 def proven_undone(row: OutboundRow, capabilities: Capabilities) -> bool:
@@ -331,4 +336,6 @@ def _write(row: OutboundRow, fields: dict[str, Any]) -> None:
 
 def _words(outcome: Outcome) -> str:
     parts = [str(value) for value in vars(outcome).values() if value not in (None, "", False)]
-    return " · ".join(parts)[:500]
+    words = " · ".join(parts)[:500]
+    # The other side's words may hold what no text column takes.
+    return words.encode(errors="replace").decode().replace("\0", "\ufffd")

@@ -29,7 +29,10 @@ from payments.outcomes import (
     Settled,
     Unknown,
 )
-from returns.states import TASK_FINAL, TaskState
+from returns.states import TaskState
+
+# Rows that no look can move. What has succeeded may be looked at once more, when somebody asks.
+_CLOSED = frozenset({TaskState.DECLINED, TaskState.RETURNED, TaskState.STUCK})
 
 # A task that has killed its worker this often is set aside, so that the queue keeps moving.
 DEATHS_BEFORE_PARKING = 3
@@ -60,6 +63,7 @@ class Verdict(StrEnum):
     DOUBT = "doubt"
     DEFER = "defer"
     PARK = "park"
+    GIVE_BACK = "give_back"
     STAY = "stay"
 
 
@@ -102,13 +106,15 @@ class Decision:
 
 def decide(facts: Facts, capabilities: Capabilities, timing: Timing) -> Decision:
     """What to do with a row now; WAIT when nothing is due or somebody holds it."""
-    if facts.state in TASK_FINAL or facts.state == TaskState.STUCK or capabilities.by_person:
+    if facts.state in _CLOSED or capabilities.by_person:
         return Decision(Step.WAIT)
     if facts.lease_until is not None and facts.lease_until > facts.now:
         return Decision(Step.WAIT)
     never_sent = facts.state == TaskState.PENDING and facts.last_sent_at is None
     if facts.lease_until is None and not never_sent and _not_due(facts):
         return Decision(Step.WAIT)
+    if facts.state == TaskState.SUCCEEDED:
+        return Decision(Step.ASK)
     if facts.lease_until is not None and facts.deaths + 1 >= DEATHS_BEFORE_PARKING:
         return Decision(Step.PARK, "kills_its_worker")
     if facts.state == TaskState.PENDING:
@@ -182,6 +188,8 @@ def judge(
     capabilities: Capabilities,
 ) -> Judgement:
     """What the outcome of a call started at `asked_at` means for a row."""
+    if facts.state == TaskState.SUCCEEDED:
+        return _verified(facts, outcome)
     match outcome:
         case Settled() | Accepted():
             return _found(facts, outcome, capabilities)
@@ -193,6 +201,22 @@ def judge(
             return _absent(facts, asked_at, capabilities)
         case Unknown():
             return _unknown(facts, purpose, outcome)
+
+
+def _verified(facts: Facts, outcome: Outcome) -> Judgement:
+    """What a look at a payment that had succeeded means: only a clear no takes it back."""
+    match outcome:
+        case Settled():
+            told = (outcome.amount_minor, outcome.currency.upper())
+            word = "" if told == (facts.amount_minor, facts.currency) else "amount_differs"
+            return Judgement(Verdict.STAY, in_doubt=facts.in_doubt, attention=word)
+        case Refused():
+            return Judgement(Verdict.GIVE_BACK, in_doubt=facts.in_doubt)
+        case Absent():
+            word = "vanished_at_the_provider"
+            return Judgement(Verdict.STAY, in_doubt=facts.in_doubt, attention=word)
+        case _:
+            return _look_later(facts, Verdict.STAY)
 
 
 def _found(facts: Facts, outcome: Settled | Accepted, capabilities: Capabilities) -> Judgement:

@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from payments import dispatch, webhooks
 from payments.capabilities import BY_PROVIDER
-from payments.models import PaymentTask
-from returns.states import TASK_FINAL, TaskState
+from payments.models import PaymentTask, ProviderHalt
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +22,13 @@ MOST_A_PASS = 500
 
 def due_payments() -> list[int]:
     """Payments whose next look has come, oldest first; none that a person makes by hand."""
+    now = timezone.now()
     by_person = [name for name, promise in BY_PROVIDER.items() if promise.by_person]
+    resting = ProviderHalt.objects.filter(until__gt=now).values("provider")
     due = (
-        PaymentTask.objects.filter(next_look_at__lte=timezone.now())
-        .exclude(state__in=[*TASK_FINAL, TaskState.STUCK])
+        PaymentTask.objects.filter(next_look_at__lte=now)
         .exclude(provider__in=by_person)
+        .exclude(provider__in=resting)
         .order_by("next_look_at")
     )
     return list(due.values_list("pk", flat=True)[:MOST_A_PASS])

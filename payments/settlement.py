@@ -31,6 +31,17 @@ _TOLD = {
 }
 
 
+_MAY_BE_ASKED_ABOUT = frozenset(
+    {
+        TaskState.PENDING,
+        TaskState.UNKNOWN,
+        TaskState.ACCEPTED,
+        TaskState.STUCK,
+        TaskState.SUCCEEDED,
+    }
+)
+
+
 def record(*, task_id: int, claim: Claim, outcome: Outcome) -> bool:
     """Write what a call ended in and carry out what it means.
 
@@ -61,6 +72,8 @@ def take_effect(
     """Move money and operation after a task has moved; the caller holds all three locks."""
     if verdict in (Verdict.SUCCEED, Verdict.ACCEPT) and isinstance(outcome, Settled | Accepted):
         _remember_reference(task, outcome)
+    if verdict is Verdict.GIVE_BACK:
+        _money_came_back(balance, operation, task)
     if verdict in _TOLD and task.state != before:
         _tell(operation, task, before, _TOLD[verdict], by)
     if verdict is Verdict.SUCCEED:
@@ -75,13 +88,15 @@ def take_effect(
 def ask_again(*, task_id: int, by: User) -> PaymentTask:
     """A person wants the provider asked now; also wakes a payment that was set aside.
 
-    Raises NotAllowed (role). A payment that is final or under way is left as it is.
+    One that has succeeded is verified: should the provider say that it failed after all, the
+    money is owed again. Raises NotAllowed (role). What was declined or came back, and what is
+    just being sent, is left as it is.
     """
     require(by, "ask_provider")
     with transaction.atomic():
         _, operation, task = lock_task(task_id)
         before = task.state
-        if task.state not in TASK_FINAL and not capabilities_of(task.provider).by_person:
+        if task.state in _MAY_BE_ASKED_ABOUT and not capabilities_of(task.provider).by_person:
             outbound.look_now(task, timezone.now())
             _tell(operation, task, before, "ask_again", by)
     return task
@@ -89,11 +104,12 @@ def ask_again(*, task_id: int, by: User) -> PaymentTask:
 
 @refusals_are_recorded("declare_unpaid")
 def declare_unpaid(*, task_id: int, by: User, reason: str) -> PaymentTask:
-    """A person decides that a payment that was set aside has certainly not been made.
+    """A person decides that a payment has certainly not been made; the amount is owed again.
 
-    Only where a look-up agrees, made when nothing could be under way; the amount is owed again
-    and may be approved anew. The same decision again changes nothing. Raises NotAllowed (role),
-    Invalid without a reason, WrongState where the proof is missing.
+    Of a payment that was set aside only where a look-up agrees, made when nothing could be under
+    way; of one that a person hands over while nobody has begun to. The same decision again
+    changes nothing. Raises NotAllowed (role), Invalid without a reason, WrongState where the
+    proof is missing.
     """
     require(by, "declare_unpaid")
     if not reason.strip():
@@ -111,6 +127,8 @@ def declare_unpaid(*, task_id: int, by: User, reason: str) -> PaymentTask:
 
 
 def _refuse_unproven(task: PaymentTask) -> None:
+    if task.state == TaskState.PENDING and capabilities_of(task.provider).by_person:
+        return
     if task.state != TaskState.STUCK:
         raise WrongState("Only a payment that was set aside is decided on.", state=task.state)
     if not outbound.proven_undone(task, capabilities_of(task.provider)):
@@ -120,9 +138,8 @@ def _refuse_unproven(task: PaymentTask) -> None:
         )
 
 
-def money_came_back(task: PaymentTask, balance: OrderBalance, operation: RefundOperation) -> None:
-    """The provider or the bank returned a confirmed payment: it is owed again. Locks are held."""
-    outbound.give_back(task, timezone.now())
+def _money_came_back(balance: OrderBalance, operation: RefundOperation, task: PaymentTask) -> None:
+    """The provider or the bank returned a confirmed payment: it is owed again."""
     _tell(operation, task, TaskState.SUCCEEDED, "came_back", None)
     shift(balance, [_part(task)], refunded=-1)
     operation.refunded_minor -= task.amount_minor

@@ -7,6 +7,7 @@ provider's next delivery does the work.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -21,6 +22,8 @@ from payments.models import ProviderEvent
 from payments.news import Standing, apply_news
 from payments.providers import provider
 from payments.providers.base import BadSignature, NotUnderstood, ProviderNews
+
+log = logging.getLogger(__name__)
 
 # A parked event waits for our own commit, or for a restore; after a day it is left to a person.
 PARKED_LOOK = timedelta(seconds=30)
@@ -70,12 +73,19 @@ def apply_parked() -> int:
 
 
 def _apply_again(pk: int) -> bool:
-    with transaction.atomic():
-        event = ProviderEvent.objects.get(pk=pk)
-        news = provider(event.provider).reread_event(event.body)
-        if event.standing == Standing.PARKED:
-            _apply(event, news)
-        return event.standing == Standing.APPLIED
+    try:
+        with transaction.atomic():
+            event = ProviderEvent.objects.get(pk=pk)
+            if event.standing == Standing.PARKED:
+                _apply(event, provider(event.provider).reread_event(event.body))
+            return event.standing == Standing.APPLIED
+    except Exception as error:
+        # One event that cannot be applied must not stop the others; a person looks at it.
+        log.exception("event %s cannot be applied", pk)
+        ProviderEvent.objects.filter(pk=pk).update(
+            standing=Standing.NOT_UNDERSTOOD, note=repr(error)[:500], next_look_at=None
+        )
+        return False
 
 
 def _store(name: str, news: ProviderNews, body: bytes) -> tuple[ProviderEvent, bool]:

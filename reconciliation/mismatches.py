@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -11,17 +12,23 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from payments.capabilities import BY_PROVIDER
 from payments.models import OutboundRow, PaymentTask, ProviderEvent
 from reconciliation.models import ErpPosting, Mismatch
 from returns import locking
 from returns.errors import Invalid, Missing, WrongState
-from returns.models import RefundOperation
+from returns.models import ExternalRefund, RefundOperation
 from returns.permissions import require
 from returns.states import OperationState, TaskState
 from returns.timeline import refusals_are_recorded
 
 # A doubt that the look-ups have not cleared in this time needs a person as well.
 DOUBT_BEFORE_A_PERSON = timedelta(hours=1)
+
+# A sweep looks back this far for refunds that were not made here; each opens one item.
+NEWS_FOR = timedelta(days=7)
+# A person's own payment that waits longer than this has been forgotten.
+HAND_OVER_BEFORE_ASKING = timedelta(days=3)
 
 Kind = Mismatch.Kind
 
@@ -48,14 +55,14 @@ def open_new() -> int:
     While an item is open, the same kind of trouble with the same row is that item.
     """
     now = timezone.now()
-    wanted = [*_about_payments(), *_about_postings(), *_about_events()]
+    wanted = [*_about_payments(), *_about_postings(), *_about_events(), *_about_external()]
     fingerprints = [mismatch.fingerprint for mismatch in wanted]
     known = set(
         Mismatch.objects.filter(fingerprint__in=fingerprints).values_list("fingerprint", flat=True)
     )
     still_open = Mismatch.objects.filter(status=Mismatch.Status.OPEN)
     open_items = set(still_open.values_list("kind", "payment_id", "posting_id", "event_id"))
-    new = [m for m in wanted if m.fingerprint not in known and _item(m) not in open_items]
+    new = [m for m in wanted if m.fingerprint not in known and not _is_one_of(m, open_items)]
     for mismatch in new:
         mismatch.opened_at = now
     Mismatch.objects.bulk_create(new, ignore_conflicts=True)
@@ -146,8 +153,10 @@ def _operation(key: UUID) -> RefundOperation:
         raise Missing("There is no such return.", code="unknown_return") from None
 
 
-def _item(mismatch: Mismatch) -> tuple[str, int | None, int | None, int | None]:
-    return mismatch.kind, mismatch.payment_id, mismatch.posting_id, mismatch.event_id
+def _is_one_of(mismatch: Mismatch, items: set[tuple[Any, ...]]) -> bool:
+    """Whether the same kind of trouble with the same row is open already."""
+    rows = (mismatch.payment_id, mismatch.posting_id, mismatch.event_id)
+    return any(rows) and (mismatch.kind, *rows) in items
 
 
 def _times(row: OutboundRow) -> str:
@@ -161,8 +170,13 @@ def _about_payments() -> Iterator[Mismatch]:
     by_hand = Q(
         state=TaskState.SENDING, lease_until__lt=timezone.now(), handed_over_by__isnull=False
     )
+    forgotten = Q(
+        state=TaskState.PENDING,
+        provider__in=[name for name, promise in BY_PROVIDER.items() if promise.by_person],
+        created_at__lt=timezone.now() - HAND_OVER_BEFORE_ASKING,
+    )
     rows = PaymentTask.objects.filter(
-        ~Q(attention="") | Q(state=TaskState.STUCK) | in_doubt | by_hand
+        ~Q(attention="") | Q(state=TaskState.STUCK) | in_doubt | by_hand | forgotten
     ).select_related("operation")
     for task in rows:
         word = task.attention or task.state
@@ -201,4 +215,19 @@ def _about_events() -> Iterator[Mismatch]:
             kind=Kind.EVENT_NOT_UNDERSTOOD,
             event=event,
             detail=f"{event.kind}: {event.note}",
+        )
+
+
+def _about_external() -> Iterator[Mismatch]:
+    recent = ExternalRefund.objects.filter(
+        source=ExternalRefund.Source.PROVIDER, recorded_at__gt=timezone.now() - NEWS_FOR
+    )
+    for refund in recent.select_related("tender__order"):
+        order = refund.tender.order
+        yield Mismatch(
+            fingerprint=f"external:{refund.pk}",
+            kind=Kind.PAYMENT_WITHOUT_OPERATION,
+            at_stake_minor=refund.amount_minor,
+            currency=order.currency,
+            detail=f"{refund.reference} on order {order.number} was not made here",
         )

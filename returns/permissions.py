@@ -21,7 +21,7 @@ MAY: dict[str, frozenset[str]] = {
     "approve": frozenset({MANAGER}),
     "view_payments": frozenset({MANAGER, FINANCE, ADMIN}),
     "ask_provider": frozenset({MANAGER, FINANCE}),
-    "declare_unpaid": frozenset({FINANCE}),
+    "declare_unpaid": frozenset({MANAGER, FINANCE}),
     "hand_over": frozenset({DESK, MANAGER, FINANCE}),
     "view_mismatches": frozenset({FINANCE, ADMIN}),
     "resolve_mismatch": frozenset({FINANCE, ADMIN}),

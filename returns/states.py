@@ -68,7 +68,8 @@ TASK_EDGES: tuple[Edge, ...] = (
     # From `pending` too: after a restore from backup the provider may know of a payment first.
     Edge("accept", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.STUCK), _T.ACCEPTED),
     Edge("succeed", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.ACCEPTED, _T.STUCK), _T.SUCCEEDED),
-    Edge("decline", (_T.SENDING, _T.UNKNOWN, _T.ACCEPTED, _T.STUCK), _T.DECLINED),
+    # From `pending` only for what a person was to hand over, and will not.
+    Edge("decline", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.ACCEPTED, _T.STUCK), _T.DECLINED),
     Edge("give_back", (_T.SUCCEEDED,), _T.RETURNED),
     Edge("park", (_T.PENDING, _T.SENDING, _T.UNKNOWN, _T.ACCEPTED), _T.STUCK),
 )

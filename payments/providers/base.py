@@ -33,8 +33,8 @@ class PaymentOrder:
 class ProviderNews:
     """One verified event: which of our payments it is about and what it says has become of it.
 
-    `wire_key` and `provider_refund` are None where the event names none; `says` is None where the
-    event is not about a refund's state.
+    `wire_key` and `provider_refund` are None where the event names none; `payments` are the names
+    of the captured payment it is about; `says` is None where it is not about a refund's state.
     """
 
     event_id: str
@@ -43,6 +43,7 @@ class ProviderNews:
     live_mode: bool
     wire_key: UUID | None = None
     provider_refund: str | None = None
+    payments: tuple[str, ...] = ()
     says: Settled | Accepted | Refused | None = None
 
 

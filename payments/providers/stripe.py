@@ -97,11 +97,9 @@ class StripeProvider:
     def reread_event(self, body: str) -> ProviderNews:
         """Read an event whose signature was checked when it was stored."""
         try:
-            if "\\u0000" in body or "\0" in body:
-                raise NotUnderstood("a text with a NUL character, which cannot be stored")
             return _news(json.loads(body))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NotUnderstood(repr(error)) from error
+        except (*_ODD_ANSWER, OverflowError, OSError, RecursionError) as error:
+            raise NotUnderstood(repr(error)[:500]) from error
 
     def _ours(self, order: PaymentOrder) -> Iterator[Refund]:
         params: Any = {**_payment(order), "limit": 100}
@@ -184,9 +182,9 @@ def _retry_after(error: stripe.StripeError) -> int | None:
 
 def _news(event: dict[str, Any]) -> ProviderNews:
     kind, refund = event["type"], event["data"]["object"]
-    news = {
-        "event_id": event["id"],
-        "kind": kind,
+    news: dict[str, Any] = {
+        "event_id": _storable(event["id"], 200),
+        "kind": _storable(kind, 100),
         "occurred_at": datetime.fromtimestamp(event["created"], tz=UTC),
         "live_mode": bool(event["livemode"]),
     }
@@ -199,6 +197,15 @@ def _news(event: dict[str, Any]) -> ProviderNews:
     return ProviderNews(
         **news,
         wire_key=UUID(key) if key else None,
-        provider_refund=refund["id"],
+        provider_refund=_storable(refund["id"], 200),
+        payments=tuple(p for p in (refund.get("payment_intent"), refund.get("charge")) if p),
         says=outcome,
     )
+
+
+def _storable(text: str, longest: int) -> str:
+    """A name as the database can hold it. Raises ValueError for any other."""
+    if not 0 < len(text) <= longest or "\0" in text:
+        raise ValueError(f"a name of {len(text)} characters")
+    text.encode()
+    return text

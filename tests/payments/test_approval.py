@@ -9,9 +9,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from payments import outbound
 from payments.approval import Seen, approve
 from payments.models import PaymentTask
+from payments.outcomes import Refused
+from payments.protocol import Verdict
+from payments.settlement import lock_task, take_effect
 from returns.errors import (
     InsufficientBalance,
     Invalid,
@@ -23,6 +28,7 @@ from returns.errors import (
 )
 from returns.identity import operation_key
 from returns.inspection import UnitFound
+from returns.intake import open_or_join
 from returns.models import Order, RefundOperation, RefusedAttempt
 from returns.return_request import Item
 from tests import factories
@@ -33,6 +39,7 @@ from tests.factories import (
     goodwill,
     line,
     manager,
+    request_for,
     second_manager,
     worth_minor,
 )
@@ -386,3 +393,55 @@ def statements_to_approve(lines: int, tenders: int) -> int:
         )
     frame = re.compile(r"(RELEASE )?SAVEPOINT|BEGIN|COMMIT")
     return sum(1 for query in captured.captured_queries if not frame.match(query["sql"]))
+
+
+def test_the_second_person_stands_by_the_split_that_the_first_agreed_to() -> None:
+    """A refund in between must not leave two people each with a split of their own."""
+    order = factories.OrderFactory.create(
+        lines=[line(price_minor=600_000, quantity=2)],
+        tenders=[card(600_000, "a"), card(600_000, "b")],
+    )
+    operation = factories.inspected(order)
+    approved_by(manager(), operation, amount_minor=600_000)
+    small = factories.inspected(order, items=(), goodwill=goodwill("100.00"))
+    approved_by(manager(), small)
+    agreed = approved_by(second_manager(), operation, amount_minor=600_000)
+    assert agreed.state == "approved", "the first split does not fit any more"
+    agreed = approved_by(manager(), operation, amount_minor=600_000)
+    assert agreed.state == "reserved"
+    assert sorted(agreed.payments.values_list("amount_minor", flat=True)) == [10_000, 590_000]
+
+
+def test_whoever_changes_their_mind_counts_with_the_latest_word() -> None:
+    operation = factories.inspected(
+        factories.OrderFactory.create(
+            lines=[line(price_minor=600_000, quantity=2)], tenders=[card(600_000), cash(600_000)]
+        )
+    )
+    first, other = {"card": 400_000, "cash": 200_000}, {"card": 300_000, "cash": 300_000}
+    for split in (first, other, first, other):
+        approved_by(manager(), operation, amount_minor=600_000, tenders=split)
+    waiting = approved_by(second_manager(), operation, amount_minor=600_000, tenders=first)
+    assert waiting.state == "approved", "the first manager has moved on"
+    agreed = approved_by(second_manager(), operation, amount_minor=600_000, tenders=other)
+    assert agreed.state == "reserved"
+
+
+def test_a_yes_does_not_count_from_whoever_took_part_afterwards(costly: RefundOperation) -> None:
+    approved_by(manager(), costly, amount_minor=600_000)
+    open_or_join(request=request_for(costly.order), by=manager())
+    waiting = approved_by(second_manager(), costly, amount_minor=600_000)
+    assert waiting.state == "approved"
+
+
+def test_nothing_is_paid_again_while_the_provider_says_that_it_was_paid_after_all() -> None:
+    operation = factories.reserved()
+    PaymentTask.objects.filter(operation=operation).update(state="sending")
+    PaymentTask.objects.filter(operation=operation).update(state="unknown")
+    task = PaymentTask.objects.get(operation=operation)
+    balance, locked, row = lock_task(task.pk)
+    outbound.move(row, timezone.now(), Verdict.DECLINE)
+    take_effect(balance, locked, row, "unknown", Verdict.DECLINE, Refused("no", "not today"))
+    outbound.raise_attention(row, "paid_after_refusal")
+    with refused(WrongState):
+        approved_by(manager(), operation, amount_minor=10_000)

@@ -10,6 +10,7 @@ import pytest
 from payments import dispatch, handover
 from payments.models import PaymentTask
 from payments.recovery import due_payments
+from payments.settlement import declare_unpaid
 from reconciliation.mismatches import close_righted, open_new
 from reconciliation.models import Mismatch
 from returns.errors import Invalid, NotAllowed, WrongState
@@ -144,6 +145,20 @@ def test_money_that_was_not_handed_over_after_all_waits_again(task: PaymentTask)
     start(task, manager())
     confirm(task)
     assert operation_of(task).state == "paid"
+
+
+def test_only_whoever_began_a_hand_over_gives_it_up_or_a_manager(task: PaymentTask) -> None:
+    start(task)
+    with refused(NotAllowed, code="role"):
+        handover.abandon(task_id=task.pk, by=factories.person("other", "desk"), reason="mine")
+    handover.abandon(task_id=task.pk, by=manager(), reason="the drawer was empty")
+    assert operation_of(task).state == "reserved"
+
+
+def test_what_cannot_be_handed_over_is_owed_again_by_a_persons_decision(task: PaymentTask) -> None:
+    declare_unpaid(task_id=task.pk, by=manager(), reason="the customer wants a transfer")
+    owed = operation_of(task)
+    assert (owed.state, owed.order.balance.reserved_minor) == ("approved", 0)
 
 
 def test_giving_up_needs_a_reason(task: PaymentTask) -> None:

@@ -34,7 +34,7 @@ from payments.protocol import (
     is_quiet,
     judge,
 )
-from returns.states import TASK_EDGES, TASK_FINAL, TaskState, edge
+from returns.states import TASK_EDGES, TaskState, edge
 
 NOW = datetime(2026, 4, 10, 12, tzinfo=UTC)
 TIMING = Timing(lease_seconds=30, call_seconds=12, margin_seconds=3)
@@ -389,8 +389,10 @@ def _grid() -> Iterator[tuple[Facts, Capabilities]]:
 
 def _must_wait(facts: Facts, capabilities: Capabilities) -> bool:
     leased = facts.lease_until is not None and facts.lease_until > facts.now
-    at_rest = facts.state in TASK_FINAL or facts.state == TaskState.STUCK
-    return leased or at_rest or capabilities.by_person
+    at_rest = facts.state in (TaskState.DECLINED, TaskState.RETURNED, TaskState.STUCK)
+    due = facts.next_look_at is not None and facts.next_look_at <= facts.now
+    unasked = facts.state == TaskState.SUCCEEDED and facts.lease_until is None and not due
+    return leased or at_rest or unasked or capabilities.by_person
 
 
 def _may_be_sent(facts: Facts, capabilities: Capabilities) -> bool:

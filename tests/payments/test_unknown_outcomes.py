@@ -358,7 +358,7 @@ def test_without_a_look_up_that_agrees_nobody_declares_a_payment_unpaid(
     with refused(Invalid):
         declare_unpaid(task_id=task.pk, by=factories.finance(), reason=" ")
     with refused(NotAllowed, code="role"):
-        declare_unpaid(task_id=task.pk, by=factories.manager(), reason="quicker")
+        declare_unpaid(task_id=task.pk, by=factories.desk(), reason="quicker")
 
 
 def test_an_item_is_not_closed_while_its_payment_is_set_aside(provider: SandboxProvider) -> None:

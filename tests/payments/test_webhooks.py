@@ -11,8 +11,12 @@ import pytest
 from django.test import Client, override_settings
 from pytest_django import Settings
 
-from payments import dispatch, webhooks
-from payments.models import PaymentTask, ProviderEvent
+from payments import dispatch, outbound, webhooks
+from payments.capabilities import capabilities_of
+from payments.dispatch import order_of
+from payments.models import PaymentAttempt, PaymentTask, ProviderEvent
+from payments.providers import provider as payment_provider
+from payments.settlement import ask_again, record
 from reconciliation import mismatches
 from reconciliation.models import Mismatch
 from reconciliation.sweeping import sweep
@@ -220,12 +224,62 @@ def test_two_events_of_the_same_second_are_settled_by_asking(
     assert state(task) == TaskState.SUCCEEDED
 
 
-def test_succeeded_and_failed_in_the_same_second_are_for_a_person(task: PaymentTask) -> None:
-    told(refund_event(task, "succeeded"))
-    told(refund_event(task, "failed", kind="refund.failed"))
-    assert state(task) == TaskState.SUCCEEDED
-    mismatches.open_new()
-    assert "contradicting_events" in Mismatch.objects.get(payment=task).detail
+def test_succeeded_and_failed_in_the_same_second_are_settled_by_asking(
+    task: PaymentTask, provider: SandboxProvider
+) -> None:
+    provider.know_payments()
+    dispatch.pay(task.pk)
+    refund = provider.ledger()[0]["refund"]
+    provider.move_refund(refund, "failed")
+    told(refund_event(task, "succeeded", refund=refund))
+    told(refund_event(task, "failed", kind="refund.failed", refund=refund))
+    assert state(task) == TaskState.SUCCEEDED, "which of the two came first nobody can say"
+    sweep(threads=1)
+    assert state(task) == TaskState.RETURNED
+    assert operation_of(task).state == OperationState.APPROVED
+
+
+def test_news_of_a_failure_during_the_call_outlive_the_older_answer(
+    task: PaymentTask, provider: SandboxProvider
+) -> None:
+    provider.know_payments()
+    promises = capabilities_of(task.provider)
+    claim = outbound.claim(PaymentTask, PaymentAttempt, task.pk, promises)
+    assert isinstance(claim, outbound.Claim)
+    answer = payment_provider(task.provider).pay(order_of(task))
+    refund = provider.ledger()[0]["refund"]
+    provider.move_refund(refund, "failed")
+    told(refund_event(task, "failed", kind="refund.failed", refund=refund))
+
+    assert not record(task_id=task.pk, claim=claim, outcome=answer), "it was asked before the news"
+    assert state(task) == TaskState.UNKNOWN
+    sweep(threads=1)
+    assert state(task) == TaskState.DECLINED
+    assert figures(task) == (0, 0, 10_000)
+
+
+def test_a_lost_event_about_a_failure_is_made_good_by_asking_about_a_paid_payment(
+    task: PaymentTask, provider: SandboxProvider
+) -> None:
+    provider.know_payments()
+    dispatch.pay(task.pk)
+    provider.move_refund(provider.ledger()[0]["refund"], "failed")
+    ask_again(task_id=task.pk, by=factories.finance())
+    sweep(threads=1)
+    assert state(task) == TaskState.RETURNED
+    assert operation_of(task).state == OperationState.APPROVED
+
+
+def test_asking_about_a_paid_payment_that_stands_changes_nothing(
+    task: PaymentTask, provider: SandboxProvider
+) -> None:
+    provider.know_payments()
+    dispatch.pay(task.pk)
+    ask_again(task_id=task.pk, by=factories.finance())
+    sweep(threads=1)
+    asked = PaymentTask.objects.get(pk=task.pk)
+    assert (asked.state, asked.next_look_at) == (TaskState.SUCCEEDED, None)
+    assert figures(task) == (0, 10_000, 0)
 
 
 def test_failed_before_it_was_settled_is_settled_by_asking(
@@ -363,11 +417,41 @@ def test_an_event_that_nobody_ever_waits_for_is_left_to_a_person_after_a_day(
     assert Mismatch.objects.get().kind == Mismatch.Kind.EVENT_NOT_UNDERSTOOD
 
 
-def test_a_refund_that_was_not_made_here_is_never_acted_upon(task: PaymentTask) -> None:
-    foreign = refund_event(task, "succeeded", metadata={}, payment_intent=task.tender.payment)
-    assert told(foreign) == Standing.IGNORED
+def foreign_refund(task: PaymentTask, status: str = "succeeded", **facts: Any) -> Json:
+    """A refund made at the provider by somebody else, on the payment of this task."""
+    facts = {"metadata": {}, "payment_intent": task.tender.payment, "refund": "re_else"} | facts
+    return refund_event(task, status, **facts)
+
+
+def test_a_refund_that_was_not_made_here_moves_no_payment_of_ours(task: PaymentTask) -> None:
+    assert told(foreign_refund(task)) == Standing.NOT_UNDERSTOOD, "more than is left"
     assert state(task) == TaskState.PENDING
     assert figures(task) == (10_000, 0, 0)
+    mismatches.open_new()
+    assert Mismatch.objects.get().kind == Mismatch.Kind.EVENT_NOT_UNDERSTOOD
+
+
+def test_a_refund_that_was_not_made_here_eats_the_balance_and_a_person_hears() -> None:
+    order = factories.OrderFactory.create(lines=[factories.line(quantity=2)])
+    task = factories.reserved(order).payments.get()
+    assert figures(task) == (10_000, 0, 10_000)
+    assert told(foreign_refund(task, amount=4_000)) == Standing.APPLIED
+    assert told(foreign_refund(task, amount=4_000)) == Standing.APPLIED, "and counts once"
+    assert figures(task) == (10_000, 4_000, 6_000)
+    mismatches.open_new()
+    assert mismatches.open_new() == 0
+    mismatch = Mismatch.objects.get()
+    assert (mismatch.kind, mismatch.at_stake_minor) == (
+        Mismatch.Kind.PAYMENT_WITHOUT_OPERATION,
+        4_000,
+    )
+
+
+def test_a_refund_that_was_not_made_here_counts_when_it_is_final(task: PaymentTask) -> None:
+    assert told(foreign_refund(task, "pending")) == Standing.IGNORED
+    assert told(foreign_refund(task, "failed")) == Standing.IGNORED
+    assert told(foreign_refund(task, payment_intent="pi_nobody")) == Standing.IGNORED
+    assert (figures(task), state(task)) == ((10_000, 0, 0), TaskState.PENDING)
 
 
 def test_a_known_refund_is_recognised_by_its_id_when_the_event_names_no_key(
@@ -415,7 +499,8 @@ def test_a_genuine_event_of_an_unknown_shape_is_kept_whole_for_a_person(
         {"status": "half-done"},
         {"amount": None},
         {"metadata": {"payment_key": "not-a-uuid"}},
-        {"failure_reason": "\0 which no text column takes"},
+        {"id": "re_\0"},
+        {"id": "re_" + "x" * 300},
     ],
 )
 def test_a_refund_event_that_cannot_be_read_whole_is_not_read_in_part(

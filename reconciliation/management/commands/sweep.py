@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pghistory
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import OperationalError, connection
+from django.db import connection
 
+from payments import recovery
 from payments.heartbeat import beat
-from reconciliation.sweeping import sweep
+from reconciliation.sweeping import sweep, sweep_books
+
+log = logging.getLogger(__name__)
+
+Pass = Callable[[], dict[str, int]]
 
 
 class Command(BaseCommand):
@@ -31,7 +40,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["every"] is None:
-            self._tell(self._once(options["threads"]), as_json=options["json"])
+            report = self._once("sweep", partial(sweep, options["threads"]))
+            self._tell(report, as_json=options["json"])
             return
         stop = threading.Event()
 
@@ -40,26 +50,30 @@ class Command(BaseCommand):
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stopped)
+        loops = (("sweep", partial(recovery.sweep, options["threads"])), ("books", sweep_books))
+        with ThreadPoolExecutor(len(loops)) as pool:
+            for name, one_pass in loops:
+                pool.submit(self._repeat, name, one_pass, stop, options)
+
+    def _repeat(
+        self, name: str, one_pass: Pass, stop: threading.Event, options: dict[str, Any]
+    ) -> None:
+        """One pass after the other; what a failed pass has missed is found by the next one."""
         while not stop.is_set():
-            report = self._until_the_database_answers(options["threads"])
-            if any(report.values()):
-                self._tell(report, as_json=options["json"])
+            try:
+                report = self._once(name, one_pass)
+                if any(report.values()):
+                    self._tell(report, as_json=options["json"])
+            except Exception:
+                log.exception("a pass of %s failed", name)
+                connection.close()
             stop.wait(options["every"])
 
-    def _once(self, threads: int) -> dict[str, int]:
-        with pghistory.context(task="sweep"):
-            report = sweep(threads)
-        beat("sweep")
+    def _once(self, name: str, one_pass: Pass) -> dict[str, int]:
+        with pghistory.context(task=name):
+            report = one_pass()
+        beat(name)
         return report
-
-    def _until_the_database_answers(self, threads: int) -> dict[str, int]:
-        """A pass, or nothing while the database is away; the next pass finds what was missed."""
-        try:
-            return self._once(threads)
-        except OperationalError as error:
-            self.stderr.write(f"the database does not answer: {error}")
-            connection.close()
-            return {}
 
     def _tell(self, report: dict[str, int], *, as_json: bool) -> None:
         if as_json:
