@@ -6,6 +6,7 @@ get the same key and the payment provider still refuses the second payment.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from uuid import UUID, uuid5
 
@@ -14,6 +15,16 @@ _NAMESPACE = UUID("6f0b7a52-0c55-4f0e-9d0b-3f2f6f1f8f5e")
 
 SHIPPING = "shipping"
 
+# What keys and subjects are made of. ASCII, so that the database, which finds an order whatever
+# its case, and the key agree on which names are equal; and nothing that separates.
+_NAME = re.compile(r"""(?:(?![/\\|,<>"])[!-~])+""")
+NAME_RULE = 'ASCII letters, digits and signs, but no blanks and none of / \\ | , < > "'
+
+
+def is_name(text: str, most: int) -> bool:
+    """Whether a number, id or case reference may become part of a key."""
+    return len(text) <= most and _NAME.fullmatch(text) is not None
+
 
 def unit_subject(line_id: str, unit: int) -> str:
     """The subject of one unit of an order line, numbered from 1."""
@@ -21,8 +32,8 @@ def unit_subject(line_id: str, unit: int) -> str:
 
 
 def goodwill_subject(case: str) -> str:
-    """The subject of a goodwill amount under a case reference."""
-    return f"goodwill:{case}"
+    """The subject of a goodwill amount under a case reference, whatever its case of letters."""
+    return f"goodwill:{case.upper()}"
 
 
 def subject_set(subjects: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -11,10 +10,11 @@ from typing import Any
 
 from returns import money
 from returns.errors import Invalid
+from returns.identity import NAME_RULE, is_name
 from returns.refundable import line_total
 
-# Identifiers become part of keys and subjects: printable, no separators, no blanks.
-_IDENTIFIER = re.compile(r"[^\s/\\|,<>\"]{1,64}")
+LONGEST_NAME = 64
+_NAME_RULE = f"use 1 to {LONGEST_NAME} {NAME_RULE}."
 # A sanity bound: one row per unit is created when a whole line comes back.
 MOST_UNITS_A_LINE = 10_000
 
@@ -94,8 +94,8 @@ def refuse_contradictions(facts: OrderFacts, providers: Collection[str]) -> None
     `providers` are the names of the payment providers that can be paid back through.
     """
     complaints: dict[str, Any] = {}
-    if not _IDENTIFIER.fullmatch(facts.number):
-        complaints["number"] = "Use 1 to 64 printable characters without blanks or separators."
+    if not is_name(facts.number, LONGEST_NAME):
+        complaints["number"] = f"“{facts.number}”: {_NAME_RULE}"
     if not money.known(facts.currency):
         complaints["currency"] = f"“{facts.currency}” is not an ISO 4217 currency."
     _complain(complaints, "lines", _line_complaints(facts))
@@ -157,5 +157,5 @@ def _identifier_complaints(names: list[str]) -> Iterable[str]:
     for name, times in Counter(names).items():
         if times > 1:
             yield f"{name}: given {times} times."
-        if not _IDENTIFIER.fullmatch(name):
-            yield f"“{name}”: use 1 to 64 printable characters without blanks or separators."
+        if not is_name(name, LONGEST_NAME):
+            yield f"“{name}”: {_NAME_RULE}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from returns.errors import Invalid
+from returns.identity import NAME_RULE, is_name
 
-_CASE = re.compile(r"[^\s/\\|,<>\"]{1,100}")
+LONGEST_CASE = 100
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class ReturnRequest:
 
     @property
     def digest(self) -> str:
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        """A fingerprint of the content; order numbers are equal in any case."""
+        content = {**asdict(self), "order": self.order.upper()}
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -56,12 +58,12 @@ def refuse_nonsense(request: ReturnRequest, channels: Collection[str]) -> None:
     complaints: dict[str, Any] = {}
     if request.channel not in channels:
         complaints["channel"] = f"Use one of: {', '.join(channels)}."
-    if not 1 <= len(request.message_id) <= 200:
-        complaints["message_id"] = "Give the message an id of 1 to 200 characters."
+    if len(request.message_id) > 200 or not request.message_id.strip():
+        complaints["message_id"] = "Give the message an id of 1 to 200 characters, not all blank."
     if not (request.items or request.shipping or request.goodwill):
         complaints["items"] = "Say what comes back: items, shipping or goodwill."
-    if request.goodwill and not _CASE.fullmatch(request.goodwill.case):
-        complaints["goodwill"] = "Give the case a reference of 1 to 100 characters, no blanks."
+    if request.goodwill and not is_name(request.goodwill.case, LONGEST_CASE):
+        complaints["goodwill"] = f"Give the case a reference of 1 to {LONGEST_CASE} {NAME_RULE}."
     complaint = _items_complaint(request.items)
     if complaint:
         complaints["items"] = complaint

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from returns.identity import NAME_RULE
 from returns.importing import canonical, tau_retail
 from returns.importing.reading import Broken, NotReadable
 from returns.importing.rows import Row
@@ -137,7 +138,7 @@ def test_a_refused_order_says_why_and_stops_nobody(tmp_path: Path) -> None:
         (
             "entry 4",
             "A 4",
-            "number: Use 1 to 64 printable characters without blanks or separators.",
+            f"number: “A 4”: use 1 to 64 {NAME_RULE}.",
         ),
         ("entry 5", "", "It has no number."),
     ]

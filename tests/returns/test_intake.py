@@ -149,7 +149,20 @@ def test_the_same_case_with_the_same_amount_joins(order: Order) -> None:
     assert (again.operation, again.joined) == (first, True)
 
 
+def test_a_case_is_the_same_in_any_case_of_letters(order: Order) -> None:
+    first = factories.received(order, goodwill=Goodwill("C-9", "10.00"))
+    again = take_in(request_for(order, goodwill=Goodwill("c-9", "10.00")))
+    assert (again.operation, again.joined) == (first, True)
+
+
 # The same message.
+
+
+def test_a_message_that_names_its_order_in_another_case_is_the_same_message() -> None:
+    request = request_for(factories.OrderFactory.create(number="Wa-78"))
+    first = take_in(request)
+    again = take_in(replace(request, order="wA-78"))
+    assert (again.operation, again.replayed) == (first.operation, True)
 
 
 def test_a_message_delivered_again_gets_the_first_answer(order: Order) -> None:
@@ -348,6 +361,7 @@ def test_an_order_that_is_refunded_has_nothing_left() -> None:
         ({"channel": "pigeon"}, "channel"),
         ({"message_id": ""}, "message_id"),
         ({"message_id": "x" * 201}, "message_id"),
+        ({"message_id": " \t "}, "message_id"),
         ({"items": ()}, "items"),
         ({"items": (Item("sock", 1),)}, "items"),
         ({"items": (Item("shirt", 1), Item("shirt", 1))}, "items"),
@@ -360,6 +374,9 @@ def test_an_order_that_is_refunded_has_nothing_left() -> None:
         (shirts(4), "items"),
         (shirts(1, 1), "items"),
         ({"goodwill": Goodwill("a case", "1.00")}, "goodwill"),
+        ({"goodwill": Goodwill("", "1.00")}, "goodwill"),
+        ({"goodwill": Goodwill("a/case", "1.00")}, "goodwill"),
+        ({"goodwill": Goodwill("Maßband", "1.00")}, "goodwill"),
     ],
 )
 def test_nonsense_is_refused_by_field(order: Order, changed: dict[str, Any], field: str) -> None:
