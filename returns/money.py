@@ -16,6 +16,8 @@ from babel.numbers import NumberFormatError, format_currency, list_currencies, p
 WITHOUT_DECIMALS = frozenset(
     "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()
 )
+# Codes of ISO 4217 that are no money: metals, units of account, tests, none at all.
+NOT_MONEY = frozenset("XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XTS XUA XXX".split())
 WITH_THREE_DECIMALS = frozenset("BHD IQD JOD KWD LYD OMR TND".split())
 
 # Fifteen digits before the point fit a signed 64-bit integer with three decimals.
@@ -28,7 +30,7 @@ class NotMoney(ValueError):
 
 def known(currency: str) -> bool:
     """Whether this is a currency code we can account in."""
-    return currency in list_currencies()
+    return currency in list_currencies() and currency not in NOT_MONEY
 
 
 def exponent(currency: str) -> int:

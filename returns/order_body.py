@@ -34,7 +34,7 @@ def read_order(number: str, body: object) -> OrderFacts:
     currency = order.text("currency", most=3)
     if not money.known(currency):
         order.complain("currency", "Give the ISO 4217 code, for example USD.")
-        raise Invalid(order.complaints)
+        currency = ""
     customer = order.inner("customer")
     facts = OrderFacts(
         number=number,
@@ -89,7 +89,8 @@ def _tender(tender: _Fields, currency: str) -> TenderFacts:
 def _past_refund(refund: _Fields, currency: str) -> PastRefund:
     facts = PastRefund(
         tender_id=refund.text("tender", most=64),
-        reference=refund.text("reference", most=200),
+        # Trimmed, so that the same refund told with other blanks is still the same.
+        reference=refund.text("reference", most=200, trim=True),
         amount_minor=refund.amount("amount", currency),
     )
     refund.refuse_unread()
@@ -109,6 +110,7 @@ class _Fields:
         self._path = path
         self._read: set[str] = set()
         self._values: Mapping[str, object] = {}
+        self._is_object = isinstance(document, dict)
         if isinstance(document, dict):
             self._values = document
         else:
@@ -116,15 +118,16 @@ class _Fields:
 
     def complain(self, name: str, sentence: str) -> None:
         """Note what is wrong with a field; the first complaint about it stands."""
-        if self._path not in self.complaints:
+        if self._is_object:
             self.complaints.setdefault(self._path_of(name), sentence)
 
-    def text(self, name: str, *, most: int, default: str | None = None) -> str:
+    def text(self, name: str, *, most: int, default: str | None = None, trim: bool = False) -> str:
         """Text of at most `most` characters; without a default it must be there and not empty."""
         value = self._value(name, default)
         if not isinstance(value, str):
             self._complain_type(name, value, "text")
             return ""
+        value = value.strip() if trim else value
         if not value and default is None:
             self.complain(name, "This must not be empty.")
         elif len(value) > most:
@@ -134,10 +137,12 @@ class _Fields:
         return value
 
     def amount(self, name: str, currency: str, *, default: str | None = None) -> int:
-        """Minor units from text in major units."""
+        """Minor units from text in major units; without a currency it only has to be there."""
         value = self._value(name, default)
         if value is None:
             self._complain_type(name, value, "text")
+            return 0
+        if not currency:
             return 0
         try:
             minor = money.parse(value, currency)

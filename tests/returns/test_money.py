@@ -107,6 +107,11 @@ def test_currencies_that_cldr_shows_without_decimals_keep_those_of_iso() -> None
     assert (known("KWD"), known("kwd"), known("XYZ")) == (True, False, False)
 
 
+@pytest.mark.parametrize("code", ["XXX", "XTS", "XAU", "XAG", "XPT", "XDR", "XBA", "XSU"])
+def test_codes_that_are_no_money_are_not_known(code: str) -> None:
+    assert not known(code)
+
+
 @given(minor=st.integers(min_value=0, max_value=10**14), currency=CURRENCIES)
 def test_what_is_written_is_read_back(minor: int, currency: str) -> None:
     assert parse(plain(minor, currency), currency) == minor

@@ -92,6 +92,38 @@ def test_what_is_no_order_is_refused(document: object) -> None:
         read_order("A1", document)
 
 
+def test_everything_that_is_missing_is_named_at_once() -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_order("A1", {})
+    assert refusal.value.fields == dict.fromkeys(
+        ("currency", "placed_at", "lines", "tenders"), "This is missing."
+    )
+
+
+def test_amounts_are_not_judged_without_their_currency() -> None:
+    lines = [{"id": "shirt", "quantity": 1, "unit_price": "18.6005"}]
+    assert set(complaints(currency="XYZ", lines=lines)) == {"currency"}
+    assert set(complaints(currency="XYZ", lines=[{"id": "shirt", "quantity": 1}])) == {
+        "currency",
+        "lines.0.unit_price",
+    }
+
+
+def test_what_is_no_object_is_one_complaint() -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_order("A1", [])
+    assert refusal.value.fields == {"order": "Give a JSON object."}
+
+
+def test_the_reference_of_a_past_refund_is_read_without_blanks_around_it() -> None:
+    refund = {"tender": "card", "amount": "1.00"}
+    facts = read_order("A1", body(past_refunds=[{**refund, "reference": " re_1 "}]))
+    assert [past.reference for past in facts.past_refunds] == ["re_1"]
+    assert set(complaints(past_refunds=[{**refund, "reference": "  "}])) == {
+        "past_refunds.0.reference"
+    }
+
+
 def test_a_number_inside_must_be_the_number_outside() -> None:
     assert read_order("A1", body(number="A1")).number == "A1"
     assert set(complaints(number="A2")) == {"number"}
