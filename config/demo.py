@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from config.database_url import NoDatabase, require_database
 from config.embedded import EmbeddedServerError, ensure_server, stop_server
 from config.ports import HOST, is_answered, is_free
 from config.private_files import write_private
@@ -121,7 +122,7 @@ def main() -> int:
             _run(place)
     except Stopped:
         print("Stopped.")
-    except (DemoError, EmbeddedServerError, ProgramError) as error:
+    except (DemoError, EmbeddedServerError, NoDatabase, ProgramError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -294,6 +295,7 @@ def _database(data_dir: Path) -> Iterator[str]:
     """The DATABASE_URL that was given, or that of a server that runs as long as the demo."""
     given = os.environ.get("DATABASE_URL")
     if given:
+        require_database(given)
         yield given
         return
     print("Starting PostgreSQL")

@@ -6,6 +6,10 @@ import json
 from collections.abc import MutableMapping
 from pathlib import Path
 
+NOT_JOINED = (
+    "Commands typed beside a running demo join it: start `make demo`, or name its DATA_DIR."
+)
+
 
 def environment_file(data_dir: Path) -> Path:
     """What the demo's processes see beyond the caller's environment; there while it runs."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import pghistory
 from django.core.exceptions import ImproperlyConfigured
 
+from config.database_url import DatabaseAddress, NoDatabase
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR", BASE_DIR / ".data"))
 
+ENVIRONMENTS = ("production", "demo", "test")
 DJANGO_ENV = os.environ.get("DJANGO_ENV", "production")
+if DJANGO_ENV not in ENVIRONMENTS:
+    # A misspelt production must not run on stand-ins for secrets.
+    raise ImproperlyConfigured(f"DJANGO_ENV must be one of: {', '.join(ENVIRONMENTS)}.")
 PRODUCTION = DJANGO_ENV == "production"
 DEBUG = False
 
@@ -27,14 +32,17 @@ def _secret(name: str) -> str:
 
 
 def _database(url: str) -> dict[str, Any]:
-    parts = urlparse(url)
+    try:
+        address = DatabaseAddress.read(url)
+    except NoDatabase as error:
+        raise ImproperlyConfigured(str(error)) from error
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.lstrip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": parts.hostname or "",
-        "PORT": parts.port or "",
+        "NAME": address.name,
+        "USER": address.user,
+        "PASSWORD": address.password,
+        "HOST": address.host,
+        "PORT": address.port or "",
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
         # A lost connection must not leave a lock behind for long.

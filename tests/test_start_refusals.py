@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from django.conf import settings as configured
 from django.core.checks import run_checks
 from pytest_django import Settings
 
 from config import checks
+from config.database_url import RULE, DatabaseAddress, NoDatabase
+from config.ports import any_free
+from config.running_demo import NOT_JOINED
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def codes() -> list[str]:
@@ -59,3 +69,77 @@ def test_production_refuses_to_pay_by_a_sandbox(settings: Settings) -> None:
     assert codes() == ["refunds.E003"]
     settings.STRIPE_API_BASE = "https://api.stripe.com"
     assert codes() == []
+
+
+# Before the settings are there.
+
+
+def started(data_dir: Path, *command: str, **environment: str) -> tuple[int, list[str]]:
+    """Exit code and complaint of a program that has only this environment."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**kept, "DATA_DIR": str(data_dir), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.returncode, ended.stderr.splitlines()
+
+
+def ports() -> dict[str, str]:
+    """Ports for a demo, as its environment names them."""
+    return {name: str(any_free()) for name in ("PORT", "PROVIDER_PORT", "ERP_PORT")}
+
+
+def test_a_command_without_a_running_demo_says_what_is_missing(tmp_path: Path) -> None:
+    assert started(tmp_path, "manage.py", "check") == (
+        1,
+        ["Set SECRET_KEY in the environment.", NOT_JOINED],
+    )
+
+
+def test_a_misspelt_environment_does_not_run_on_stand_ins_for_secrets(tmp_path: Path) -> None:
+    code, (complaint,) = started(tmp_path, "manage.py", "check", DJANGO_ENV="Production")
+    assert (code, "DJANGO_ENV must be one of" in complaint) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "nonsense",
+        "mysql://127.0.0.1/refunds",
+        "postgresql://127.0.0.1",
+        "postgresql://127.0.0.1/",
+        "postgresql://127.0.0.1/a/b",
+        "postgresql://127.0.0.1:port/refunds",
+        "postgresql://[::1/refunds",
+    ],
+)
+def test_what_is_no_address_of_a_database_is_refused(url: str) -> None:
+    with pytest.raises(NoDatabase):
+        DatabaseAddress.read(url)
+
+
+def test_an_address_is_read_with_its_escapes() -> None:
+    assert DatabaseAddress.read("postgres://me:p%40ss@[::1]:5433/my%20refunds") == DatabaseAddress(
+        host="::1", port=5433, name="my refunds", user="me", password="p@ss"
+    )
+    assert DatabaseAddress.read("postgresql:///refunds").host == ""
+
+
+@pytest.mark.parametrize("program", [("manage.py", "check"), ("-m", "config.demo")])
+def test_a_database_that_has_no_address_is_a_sentence(
+    tmp_path: Path, program: tuple[str, ...]
+) -> None:
+    environment = {"DJANGO_ENV": "test", "DATABASE_URL": "nonsense", **ports()}
+    assert started(tmp_path, *program, **environment) == (1, [RULE])
+
+
+def test_the_demo_says_that_a_given_database_does_not_answer(tmp_path: Path) -> None:
+    url = "postgresql://me:secret@127.0.0.1:1/refunds"
+    code, (complaint,) = started(tmp_path, "-m", "config.demo", DATABASE_URL=url, **ports())
+    assert code == 1
+    assert "DATABASE_URL" in complaint
+    assert "secret" not in complaint
