@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from returns.importing.reading import Broken, Entry, entries
+from returns.importing.reading import CANONICAL, Broken, Entry, entries
 from returns.importing.rows import Row
 
 
 def rows(path: Path) -> Iterator[Row | Broken]:
     """Every order of a file. Raises NotReadable."""
-    for entry in entries(path):
+    for entry in entries(path, CANONICAL):
         yield entry if isinstance(entry, Broken) else _row(entry)
 
 

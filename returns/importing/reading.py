@@ -13,6 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO
 
+# The formats, each with the fields by which its orders are known.
+CANONICAL, TAU_RETAIL = "canonical", "tau-retail"
+_MARKS = {CANONICAL: {"lines", "tenders"}, TAU_RETAIL: {"order_id", "payment_history"}}
 _LINES_SUFFIXES = (".jsonl", ".ndjson")
 # A field that is given twice gets this behind its name; no reader knows such a field.
 _TWICE = " (given twice)"
@@ -39,14 +42,18 @@ class Broken:
     reason: str
 
 
-def entries(path: Path) -> Iterator[Entry | Broken]:
-    """Every order of a file, in its order. Raises NotReadable."""
+def entries(path: Path, file_format: str) -> Iterator[Entry | Broken]:
+    """Every order of a file, in its order.
+
+    Raises NotReadable, also when the first order shows that the file is of another format.
+    """
     try:
         with path.open("rb") as file:
-            if _is_lines(path, file):
-                yield from _lines(file)
-            else:
-                yield from _of_document(_document(file.read()))
+            found = _lines(file) if _is_lines(path, file) else _of_document(_document(file.read()))
+            for number, entry in enumerate(found):
+                if number == 0 and isinstance(entry, Entry):
+                    _refuse_another_format(entry.document, file_format)
+                yield entry
     except OSError as error:
         raise NotReadable(f"{path}: {error.strerror}.") from error
 
@@ -60,6 +67,13 @@ def keyed_objects(path: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(document, dict) or not all(isinstance(v, dict) for v in document.values()):
         raise NotReadable(f"{path} is not a JSON object of objects.")
     return document
+
+
+def _refuse_another_format(document: object, file_format: str) -> None:
+    fields = document.keys() if isinstance(document, dict) else set()
+    for other, marks in _MARKS.items():
+        if other != file_format and marks <= fields:
+            raise NotReadable(f"These look like {other} orders: use --format {other}.")
 
 
 def _is_lines(path: Path, file: BinaryIO) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from returns.importing.reading import Broken, Entry, entries, keyed_objects
+from returns.importing.reading import TAU_RETAIL, Broken, Entry, entries, keyed_objects
 from returns.importing.rows import Row
 
 CURRENCY = "USD"
@@ -38,7 +38,7 @@ class Unmapped(ValueError):
 def rows(path: Path, customers_path: Path | None = None) -> Iterator[Row | Broken]:
     """Every order of a file, with the customers of another if given. Raises NotReadable."""
     customers = keyed_objects(customers_path) if customers_path else {}
-    for entry in entries(path):
+    for entry in entries(path, TAU_RETAIL):
         if isinstance(entry, Broken):
             yield entry
             continue

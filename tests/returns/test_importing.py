@@ -103,6 +103,37 @@ def test_a_file_that_is_no_json_is_refused_whole(tmp_path: Path, text: str | byt
         list(canonical.rows(written(tmp_path, text)))
 
 
+@pytest.mark.parametrize("name", ["orders.json", "orders.jsonl"])
+def test_a_file_of_another_format_is_refused_once(tmp_path: Path, name: str) -> None:
+    ours, theirs = [order("A1"), order("A2")], [tau_order(), tau_order(order_id="#W2")]
+    write = "\n".join if name.endswith("l") else (lambda rows: f"[{','.join(rows)}]")
+    for orders, rows, other in (
+        (theirs, canonical.rows, "tau-retail"),
+        (ours, tau_retail.rows, "canonical"),
+    ):
+        path = written(tmp_path, write([json.dumps(one) for one in orders]), name)
+        with pytest.raises(NotReadable, match=f"--format {other}"):
+            list(rows(path))
+
+
+@pytest.mark.django_db
+def test_a_file_of_another_format_changes_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps({"#W1": tau_order()}))
+    with pytest.raises(CommandError, match="tau-retail"):
+        call_command("import_orders", path)
+    assert not Order.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("key", "name"), [("#A1", "#A1"), ("A1", "A1")])
+def test_a_refused_order_is_named_once(tmp_path: Path, key: str, name: str) -> None:
+    path = written(tmp_path, json.dumps({key: {**order(key), "shipping": "5.00"}}))
+    output = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("import_orders", path, stdout=output)
+    assert output.getvalue().startswith(f"refused  {name}: tenders: ")
+
+
 def test_a_broken_line_stops_nobody(tmp_path: Path) -> None:
     lines = [json.dumps(order("A1")), "{", json.dumps([1]), json.dumps(order("A2"))]
     rows = list(canonical.rows(written(tmp_path, "\n".join(lines), "o.jsonl")))

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from returns.importing import canonical, tau_retail
-from returns.importing.reading import Broken, NotReadable
+from returns.importing.reading import CANONICAL, TAU_RETAIL, Broken, NotReadable
 from returns.importing.rows import Row
 from returns.order_import import (
     CREATED,
@@ -26,6 +26,7 @@ from returns.order_import import (
     import_orders,
     importer,
 )
+from returns.ordering import clean_number
 from returns.permissions import may
 
 PROGRESS_SECONDS = 1.0
@@ -45,7 +46,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.epilog = EPILOG
         parser.add_argument("file", type=Path)
-        parser.add_argument("--format", choices=("canonical", "tau-retail"), default="canonical")
+        parser.add_argument("--format", choices=(CANONICAL, TAU_RETAIL), default=CANONICAL)
         parser.add_argument(
             "--customers", type=Path, help="names and e-mail addresses (tau-retail only)"
         )
@@ -93,7 +94,7 @@ class Command(BaseCommand):
 
 
 def _rows(path: Path, file_format: str, customers: Path | None) -> Rows:
-    if file_format == "tau-retail":
+    if file_format == TAU_RETAIL:
         return tau_retail.rows(path, customers)
     if customers:
         raise CommandError("--customers goes with --format tau-retail; orders name their customer.")
@@ -110,7 +111,8 @@ def _account(username: str | None) -> User:
 
 
 def _refusal(order: Imported) -> str:
-    name = order.place if order.number in ("", order.place) else f"{order.place} ({order.number})"
+    told = order.number in ("", clean_number(order.place))
+    name = order.place if told else f"{order.place} ({order.number})"
     return f"refused  {name}: {order.reason}"
 
 
