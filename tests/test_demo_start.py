@@ -211,3 +211,14 @@ def test_every_drill_ends_well(demo: Demo) -> None:
     )
     assert drills.returncode == 0, f"{drills.stdout}\n{drills.stderr}"
     assert drills.stdout.count("HTTP 5xx or no answer") == 5
+    assert _states_of_drills(demo.facts) == {"posted", "cancelled"}
+
+
+def _states_of_drills(facts: dict[str, Any]) -> set[str]:
+    """Where the returns of the drills' orders have come to."""
+    with psycopg.connect(facts["database_url"]) as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT r.state FROM returns_refundoperation r"
+            " JOIN returns_order o ON o.id = r.order_id WHERE o.number LIKE 'DRILL-%'"
+        ).fetchall()
+    return {state for (state,) in rows}

@@ -38,11 +38,15 @@ def run(stage: Stage) -> tuple[Check, ...]:
         for sale, group in zip(sales, answers, strict=True)
     )
     posted = stage.wait_until_posted(agreed)
+    withdrawn = stage.withdraw(
+        key for keys in operations.values() for key in set(keys) - set(agreed)
+    )
     return (
         Check("orders with exactly three approvals", stage.size, three),
         Check("orders whose other five were told the rest (409)", stage.size, told),
         Check("approvals in all", FIT * stage.size, len(agreed)),
         Check("operations posted", FIT * stage.size, posted),
+        Check("others withdrawn at the end", (AT_ONCE - FIT) * stage.size, withdrawn),
         *books(stage, agreed, _part),
     )
 

@@ -144,6 +144,13 @@ class Stage:
         approvals = [self.approving(key, sale.total) for key, sale in operations.items()]
         require(self.crowd.spread(approvals, self.telling("approved")), "approving")
 
+    def withdraw(self, operations: Iterable[str]) -> int:
+        """Take what stays unpaid back off people's worklists; how many could be."""
+        body = {"reason": "the drill is over"}
+        calls = [self._step(key, "withdraw", "online", body) for key in operations]
+        answers = self.crowd.spread(calls, self.telling("withdrawn"))
+        return sum(answer.accepted for answer in answers)
+
     # What came of it.
 
     def wait_until_posted(self, operations: Collection[str]) -> int:

@@ -33,9 +33,10 @@ ALL = "all"
 ORDERS = 50
 
 EPILOG = """
-Needs `make demo` running on the same DATA_DIR, and DJANGO_ENV=demo here as there. The orders are
-the drill's own. What counts are the provider's ledger and the ERP's entries, read from the
-sandboxes themselves. The exit code is 1 when a figure is not what it must be.
+Needs `make demo` running on the same DATA_DIR. The orders are the drill's own. Nothing of a drill
+that was carried out waits for anybody afterwards: partial-refunds ends by withdrawing the five
+returns of each order that did not fit. What counts are the provider's ledger and the ERP's entries,
+read from the sandboxes themselves. The exit code is 1 when a figure is not what it must be.
 """
 
 
