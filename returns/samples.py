@@ -48,6 +48,9 @@ class _Market:
         return amount_minor // self.step * self.step
 
 
+# Paid whole by card: whoever tries the desk first sees a refund go all the way by itself.
+_FIRST_TRIED = ("S10001", "S10002", "S10003")
+
 _EURO = _Market("EUR", 100, 5, 190, 595)
 _DOLLAR = _Market("USD", 110, 1, 82, 799)
 _POUND = _Market("GBP", 85, 5, 200, 495)
@@ -162,6 +165,8 @@ def _line(draw: _Draw, market: _Market, sku: str, name: str, cents: int) -> Line
 
 def _tenders(draw: _Draw, market: _Market, total_minor: int) -> tuple[TenderFacts, ...]:
     """A card or cash for all of it, or for what a gift card has left open."""
+    if draw.number in _FIRST_TRIED:
+        return (_card(draw, total_minor, "whole-"),)
     rest = draw.of((_card, _card, _card, _cash), "tender")
     gift_minor = market.share_minor(total_minor, draw.of((0, 0, 0, 20, 45), "gift card"))
     if not gift_minor:
@@ -170,8 +175,9 @@ def _tenders(draw: _Draw, market: _Market, total_minor: int) -> tuple[TenderFact
     return gift, rest(draw, total_minor - gift_minor)
 
 
-def _card(draw: _Draw, amount_minor: int) -> TenderFacts:
-    payment, label = f"pi_sample_{draw.number}", draw.of(_CARDS, "card")
+def _card(draw: _Draw, amount_minor: int, kind: str = "") -> TenderFacts:
+    """`kind` sets the payment apart from one of another amount that a provider may know already."""
+    payment, label = f"pi_sample_{kind}{draw.number}", draw.of(_CARDS, "card")
     return TenderFacts("card", "stripe", payment, amount_minor, label)
 
 

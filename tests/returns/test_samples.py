@@ -54,6 +54,13 @@ def test_the_samples_show_every_kind_of_order(settings: Settings) -> None:
     assert count(lambda order: _needs_two_managers(order, settings)) >= 1
 
 
+def test_the_first_samples_are_paid_by_one_card() -> None:
+    for order in sample_orders()[:3]:
+        assert order.currency in ("EUR", "USD")
+        assert order.delivered
+        assert [tender.provider for tender in order.tenders] == ["stripe"]
+
+
 def _needs_two_managers(order: OrderFacts, settings: Settings) -> bool:
     limits = limits_of(order.currency, settings.APPROVAL_LIMITS)
     return order.delivered and limits.single_minor < order.total_minor <= limits.most_minor
