@@ -10,6 +10,7 @@ from config.api_docs import api_docs
 from config.health import MetricsView, healthz, readyz
 from returns.api import UnknownAddressView
 
+handler404 = "config.failures.missing"
 handler500 = "config.failures.broken"
 
 APPS = ("returns", "payments", "reconciliation")

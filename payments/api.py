@@ -13,10 +13,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from payments import handover
 from payments.approval import Seen, approve
 from payments.models import PaymentTask
 from payments.serializers import (
     ApprovalBody,
+    HandOverBody,
     PaymentDetailSerializer,
     PaymentSerializer,
     PaymentsQuery,
@@ -121,6 +123,29 @@ class DeclareUnpaidView(APIView):
         require_on_record("declare_unpaid", by=by)
         body = read(UnpaidBody, request.data)
         declare_unpaid(task_id=_existing(pk).pk, by=by, reason=body["reason"])
+        return Response(_payment_answer(_existing(pk)))
+
+
+class HandOverView(APIView):
+    @extend_schema(
+        operation_id="hand_over",
+        summary="Hand money over: start, then confirm with its reference or abandon with a reason",
+        description="Only for payments that a person makes. Between start and confirm the money "
+        "may or may not have left, and nobody else can start.",
+        request=HandOverBody,
+        responses={200: PaymentDetailSerializer, **refusals(400, 404, 409)},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        by = person(request)
+        require_on_record("hand_over", by=by)
+        body = read(HandOverBody, request.data)
+        task_id = _existing(pk).pk
+        if body["step"] == "start":
+            handover.start(task_id=task_id, by=by)
+        elif body["step"] == "confirm":
+            handover.confirm(task_id=task_id, by=by, reference=body["reference"])
+        else:
+            handover.abandon(task_id=task_id, by=by, reason=body["reason"])
         return Response(_payment_answer(_existing(pk)))
 
 

@@ -11,6 +11,7 @@ urlpatterns = [
     path("payments/", api.PaymentsView.as_view()),
     path("payments/<int:pk>/", api.PaymentView.as_view()),
     path("payments/<int:pk>/query/", api.AskProviderView.as_view()),
+    path("payments/<int:pk>/hand-over/", api.HandOverView.as_view()),
     path("payments/<int:pk>/declare-unpaid/", api.DeclareUnpaidView.as_view()),
     path("webhooks/<str:provider>/", webhooks.endpoint),
 ]

@@ -29,6 +29,16 @@ class UnpaidBody(Body):
     reason = Text(max_length=2_000)
 
 
+class HandOverBody(Body):
+    """One step of handing money over: it begins, it is done, or it does not happen after all."""
+
+    step = serializers.ChoiceField(["start", "confirm", "abandon"])
+    reference = Text(
+        max_length=200, default="", help_text="Of the receipt or transfer; needed to confirm."
+    )
+    reason = Text(max_length=2_000, default="", help_text="Needed to abandon.")
+
+
 class ApprovalBody(Body):
     """A yes to exactly this amount, on these tenders or on the first that have it left.
 

@@ -138,6 +138,19 @@ class TestOurOwnFailures:
         assert kind in answer.headers["Content-Type"]
 
 
+class TestAddressesThatLeadNowhere:
+    @pytest.mark.parametrize("path", ["/api/v1/webhooks/nobody/", "/api/v2/returns/"])
+    def test_programs_are_told_in_json(self, client: Client, path: str) -> None:
+        answer = client.post(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert path in answer.json()["detail"]
+
+    def test_people_are_told_on_a_page(self, client: Client) -> None:
+        answer = client.get("/nowhere/")
+        assert answer.status_code == 404
+        assert "Nothing is here" in answer.content.decode()
+
+
 class TestApiDocument:
     def test_the_document_names_every_endpoint_of_the_contract(self, client: Client) -> None:
         paths = client.get("/api/v1/schema/?format=json").json()["paths"]
@@ -154,6 +167,8 @@ class TestApiDocument:
             ("/api/v1/payments/", "get"),
             ("/api/v1/payments/{id}/", "get"),
             ("/api/v1/payments/{id}/query/", "post"),
+            ("/api/v1/payments/{id}/declare-unpaid/", "post"),
+            ("/api/v1/payments/{id}/hand-over/", "post"),
             ("/api/v1/mismatches/", "get"),
             ("/api/v1/mismatches/{id}/resolve/", "post"),
         }
