@@ -11,7 +11,7 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm
 from django.db.models import Q, QuerySet
 from django.forms.renderers import TemplatesSetting
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
 from returns import money
@@ -170,7 +170,7 @@ class UnitForm(Styled, forms.Form):
         label=_("Condition"),
         required=False,
         choices=[
-            ("", _("as new")),
+            ("as new", _("as new")),
             ("opened", _("opened")),
             ("used", _("used")),
             ("damaged", _("damaged")),
@@ -251,10 +251,12 @@ class ApprovalForm(VersionedForm):
         data: Any = None,
         *,
         amount_minor: int,
+        most_minor: int,
         remaining_minor: int,
         **kwargs: Any,
     ) -> None:
         self.currency = operation.currency
+        self.most_minor, self.remaining_minor = most_minor, remaining_minor
         initial = {
             "amount": typed(amount_minor, operation.currency),
             "understood": amount_minor,
@@ -284,7 +286,22 @@ class ApprovalForm(VersionedForm):
             raise forms.ValidationError(str(error)) from error
         if minor == 0:
             raise forms.ValidationError(_("The amount must be above zero."))
+        if minor > self.most_minor and not self._drawn_on_other_figures():
+            raise forms.ValidationError(self._limit())
         return minor
+
+    def _drawn_on_other_figures(self) -> bool:
+        """Whether the balance has changed since: then that is what must be said."""
+        seen_minor: int | None = self.cleaned_data.get("seen_remaining")
+        return seen_minor is not None and seen_minor != self.remaining_minor
+
+    def _limit(self) -> str:
+        most = money.shown(self.most_minor, self.currency, get_language() or "en")
+        if self.most_minor == self.remaining_minor:
+            return gettext("At most %(most)s: that is all this order has left.") % {"most": most}
+        if self.operation.amount_minor is not None:
+            return gettext("At most %(most)s: so much is still owed.") % {"most": most}
+        return gettext("At most %(most)s: what came back is worth that.") % {"most": most}
 
 
 def typed(minor: int, currency: str) -> str:

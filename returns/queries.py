@@ -107,12 +107,13 @@ def operations(
     order: str = "",
     updated_since: datetime | None = None,
 ) -> QuerySet[OperationRow]:
-    """Operations for a list, each with order, balance, taker-in and `worth_minor`; oldest first.
+    """Operations for a list: order, balance, taker-in, payments, `worth_minor`; oldest first.
 
     `worth_minor` is what its live claims are worth, or what an ended one had claimed.
     """
     rows = (
         RefundOperation.objects.select_related("order__balance", "taken_in_by")
+        .prefetch_related("payments")
         .annotate(worth_minor=_worth())
         .order_by("pk")
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from returns.fields import InOrder, Money
 from returns.models import Channel, RefundOperation
-from returns.next_steps import NEXT_STEPS
+from returns.next_steps import next_step_of
 from returns.queries import in_major
 from returns.states import OperationState, TaskState
+
+if TYPE_CHECKING:
+    from returns.queries import OperationRow
 
 
 class TakenInSerializer(serializers.Serializer[RefundOperation]):
@@ -48,8 +51,8 @@ class OperationSummarySerializer(serializers.Serializer[RefundOperation]):
     next_step = serializers.SerializerMethodField()
 
     @extend_schema_field(NextStepSerializer)
-    def get_next_step(self, operation: RefundOperation) -> Any:
-        return NextStepSerializer(NEXT_STEPS[operation.state]).data
+    def get_next_step(self, operation: OperationRow) -> Any:
+        return NextStepSerializer(next_step_of(operation)).data
 
 
 class FindingSerializer(serializers.Serializer[Any]):

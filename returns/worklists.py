@@ -27,8 +27,7 @@ def _took_part(user: User) -> Q:
 
 def mine_unfinished(user: User) -> QuerySet[OperationRow]:
     """The user's own returns that still need something, oldest first."""
-    rows = operations().prefetch_related("payments")
-    return rows.filter(_took_part(user), state__in=sorted(UNFINISHED))
+    return operations().filter(_took_part(user), state__in=sorted(UNFINISHED))
 
 
 def others_to_inspect(user: User) -> QuerySet[OperationRow]:
@@ -55,7 +54,7 @@ def decided_by(user: User, since: datetime) -> QuerySet[OperationRow]:
     decision = OperationEvent.objects.filter(
         operation=OuterRef("pk"), by=user, verb__in=["approve", "reject"], at__gte=since
     )
-    return operations().prefetch_related("payments").filter(Exists(decision))
+    return operations().filter(Exists(decision))
 
 
 def tenders_of(order_id: int) -> list[Tender]:

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from payments.approval import Seen, approve
+from payments.models import PaymentTask
 from payments.worklist import agreed_by, start_of_today
+from returns import money
+from returns.destinations import BY_HAND
 from returns.errors import InsufficientBalance, Invalid, NotAllowed
 from returns.forms import ApprovalForm
+from returns.models import RefundOperation
 from returns.states import OperationState
-from returns.views.operations import ReturnPage, found_operation, shown
+from returns.views.operations import found_operation, shown
+from returns.views.return_page import ReturnPage
 from returns.views.staff import drop_draft, page, user_of
 from returns.worklists import decided_by, to_decide_by, to_decide_by_others
 
@@ -47,9 +53,9 @@ def approve_return(request: HttpRequest, reference: str) -> HttpResponse:
     except NotAllowed as error:
         if error.code != "over_limit":
             raise
-        return _again(request, found, form, [error.detail], error.status)
+        return _again(request, found, form, [_over_limit(error)], error.status)
     drop_draft(request, reference)
-    messages.success(request, _said(approved.state))
+    messages.success(request, _said(approved))
     return redirect("return", reference=reference)
 
 
@@ -61,7 +67,7 @@ def read_back(request: HttpRequest, reference: str) -> HttpResponse:
     form = facts.new_approval_form(request.GET)
     form.full_clean()
     facts.refused["approve"] = form
-    context = {"page": facts, "operation": found, "complaints": form.errors.get("amount")}
+    context = {"page": facts, "operation": found, "typing": True}
     return render(request, "parts/return_action.html#send", context)
 
 
@@ -91,7 +97,30 @@ def _again(
     return shown(request, found, refused={"approve": form}, status=status)
 
 
-def _said(state: str) -> str:
-    if state == OperationState.APPROVED:
+def _over_limit(error: NotAllowed) -> str:
+    currency = error.facts["currency"]
+    return _("Managers may approve up to %(most)s.") % {
+        "most": _shown(money.parse(error.facts["limit"], currency), currency)
+    }
+
+
+def _said(approved: RefundOperation) -> str:
+    if approved.state == OperationState.APPROVED:
         return _("Approved by you. A second manager has to agree before anything is paid.")
-    return _("Approved. The money is reserved and the payment is on its way.")
+    waiting = PaymentTask.objects.filter(operation=approved, generation=approved.pay_rounds)
+    tasks = list(waiting.select_related("tender").order_by("pk"))
+    by_hand = [
+        f"{_shown(task.amount_minor, task.currency)} ({task.tender})"
+        for task in tasks
+        if task.provider == BY_HAND
+    ]
+    if not by_hand:
+        return _("Approved. The money is reserved and the payment is on its way.")
+    said = _("Approved. The money is reserved. Hand it over: %(parts)s.") % {
+        "parts": ", ".join(by_hand)
+    }
+    return said if len(by_hand) == len(tasks) else said + " " + _("The rest is on its way.")
+
+
+def _shown(minor: int, currency: str) -> str:
+    return money.shown(minor, currency, get_language() or "en")

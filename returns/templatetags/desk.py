@@ -17,13 +17,11 @@ from lucide.templatetags.lucide import lucide
 
 from returns import ages, money
 from returns.destinations import BY_HAND
-from returns.next_steps import NEXT_STEPS
+from returns.next_steps import next_step_of
 from returns.states import OperationState, TaskState
 from returns.wording import of_attention
 
 register = template.Library()
-
-UNSURE = (TaskState.UNKNOWN, TaskState.STUCK)
 
 _O, _T = OperationState, TaskState
 # State -> (look, icon): never by colour alone.
@@ -120,14 +118,7 @@ def pill(row: Any) -> SafeString:
 @register.simple_tag
 def next_step(operation: Any) -> str:
     """What comes next for an operation, in words."""
-    if operation.state == OperationState.RESERVED:
-        if any(
-            by_hand(task) and task.state == TaskState.PENDING for task in operation.payments.all()
-        ):
-            return gettext("Hand the money over")
-        if any(task.state in UNSURE for task in operation.payments.all()):
-            return gettext("The outcome is being checked")
-    return str(NEXT_STEPS[operation.state].label)
+    return str(next_step_of(operation).label)
 
 
 @register.simple_tag

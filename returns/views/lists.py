@@ -15,7 +15,7 @@ ROWS_A_PAGE = 50
 @page("open_pages")
 def returns(request: HttpRequest) -> HttpResponse:
     """One page of the list. Pages go on after a row and not after a count, so none is skipped."""
-    chosen = ReturnFilter(request.GET, queryset=operations().prefetch_related("payments"))
+    chosen = ReturnFilter(request.GET, queryset=operations())
     rows = chosen.qs
     after = request.GET.get("after", "")
     if after.isascii() and after.isdigit() and len(after) < 19:

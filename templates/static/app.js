@@ -27,6 +27,24 @@ window.addEventListener("pageshow", (event) => {
   document.querySelectorAll("form[method=post] button[type=submit]").forEach((b) => (b.disabled = false));
 });
 
+// An open page follows what happens elsewhere, but never over what somebody is writing.
+document.addEventListener("htmx:before:swap", (event) => {
+  if (event.detail.ctx.sourceElement?.id !== "watch" || !event.detail.ctx.text.includes("<main")) return;
+  if (!isWriting()) return;
+  event.preventDefault();
+  document.getElementById("news").hidden = false;
+});
+
+function isWriting() {
+  const fields = document.querySelectorAll("#main :is(input:not([type=hidden]), textarea, select)");
+  return [...fields].some((field) => field === document.activeElement || isTouched(field));
+}
+
+function isTouched(field) {
+  if (field.options) return field.selectedIndex > 0 && !field.options[field.selectedIndex].defaultSelected;
+  return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+}
+
 // What was scanned stands selected, so that the next scan replaces it.
 function readyScanBox() {
   const box = document.querySelector("#scan[autofocus]");

@@ -10,7 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django_q.models import OrmQ
 
-from payments.models import PaymentTask
+from payments import outbound, settlement
+from payments.capabilities import capabilities_of
+from payments.models import PaymentAttempt, PaymentTask
+from payments.outcomes import Settled
+from reconciliation.mismatches import open_new
 from returns.models import Order, RefundOperation, RefusedAttempt
 from tests import factories
 from tests.api_client import Answer, Api
@@ -356,6 +360,87 @@ class TestAskingTheProvider:
             answer = desk.post(f"payments/{task.pk}/query/")
         assert (answer.status, answer.code) == (403, "role")
         assert RefusedAttempt.objects.get().verb == "ask_provider"
+
+
+class TestHandingOver:
+    @pytest.fixture
+    def task(self) -> PaymentTask:
+        order = OrderFactory.create(tenders=[factories.cash(10_000)])
+        return factories.reserved(order).payments.get()
+
+    def test_it_is_started_and_confirmed(self, desk: Api, task: PaymentTask) -> None:
+        path, name = f"payments/{task.pk}/hand-over/", f"returns/{task.operation}/"
+        assert desk.get(name).body["next_step"]["verb"] == "hand_over"
+        assert desk.post(path, {"step": "start"}).body["state"] == "sending"
+        assert "confirm it or give it up" in desk.get(name).body["next_step"]["text"]
+        answer = desk.post(path, {"step": "confirm", "reference": "till 7-113"})
+        assert (answer.status, answer.body["state"]) == (200, "succeeded")
+        assert answer.body["provider_refund"] == "till 7-113"
+        assert desk.get(name).body["state"] == "paid"
+
+    def test_it_is_abandoned_with_a_reason(self, desk: Api, task: PaymentTask) -> None:
+        path = f"payments/{task.pk}/hand-over/"
+        desk.post(path, {"step": "start"})
+        answer = desk.post(path, {"step": "abandon", "reason": "the till was empty"})
+        assert (answer.status, answer.body["state"]) == (200, "pending")
+
+    @pytest.mark.parametrize(
+        ("body", "field"),
+        [
+            ({}, "step"),
+            ({"step": "finish"}, "step"),
+            ({"step": "confirm"}, "reference"),
+            ({"step": "abandon"}, "reason"),
+            ({"step": "start", "amount": "1.00"}, "amount"),
+        ],
+    )
+    def test_a_step_that_is_not_understood_is_refused(
+        self, desk: Api, task: PaymentTask, body: dict[str, Any], field: str
+    ) -> None:
+        with nothing_changes():
+            answer = desk.post(f"payments/{task.pk}/hand-over/", body)
+        assert (answer.status, list(answer.fields)) == (400, [field])
+
+    def test_what_was_not_begun_is_not_confirmed(self, desk: Api, task: PaymentTask) -> None:
+        body = {"step": "confirm", "reference": "till 1"}
+        with nothing_changes():
+            answer = desk.post(f"payments/{task.pk}/hand-over/", body)
+        assert (answer.status, answer.code) == (409, "wrong_state")
+
+    def test_programs_hand_nothing_over(self, task: PaymentTask) -> None:
+        api = Api(factories.integration())
+        answer = api.post(f"payments/{task.pk}/hand-over/", {"step": "start"})
+        assert (answer.status, answer.code) == (403, "role")
+        assert RefusedAttempt.objects.get().verb == "hand_over"
+
+    def test_an_unknown_payment_is_not_found(self, desk: Api) -> None:
+        answer = desk.post("payments/404/hand-over/", {"step": "start"})
+        assert (answer.status, answer.code) == (404, "unknown_payment")
+
+
+class TestWhatComesNext:
+    @pytest.mark.django_db(transaction=True)
+    def test_a_payment_in_doubt_is_being_asked_about(
+        self, finance: Api, provider: SandboxProvider
+    ) -> None:
+        provider.fault("drop_after", match="/v1/refunds")
+        task = pay(provider, factories.reserved())
+        step = finance.get(f"returns/{task.operation}/").body["next_step"]
+        assert step == {
+            "verb": None,
+            "text": "The provider is being asked what became of the payment",
+        }
+
+    def test_a_payment_set_aside_needs_a_person(self, finance: Api) -> None:
+        operation = factories.reserved()
+        task = operation.payments.get()
+        claim = outbound.claim(PaymentTask, PaymentAttempt, task.pk, capabilities_of("stripe"))
+        assert isinstance(claim, outbound.Claim)
+        outcome = Settled("re_other", 9_999, "USD")
+        settlement.record(task_id=task.pk, claim=claim, outcome=outcome)
+        open_new()
+        step = finance.get(f"returns/{operation}/").body["next_step"]
+        assert step == {"verb": "ask_provider", "text": "A person must look at the payment"}
 
 
 class TestDeclaringUnpaid:

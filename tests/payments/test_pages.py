@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 from payments import outbound, settlement
 from payments.capabilities import capabilities_of
 from payments.models import PaymentAttempt, PaymentTask
-from payments.outcomes import Outcome, Unknown
+from payments.outcomes import Outcome, Refused, Unknown
 from returns.models import RefundOperation
 from returns.return_request import Item
 from returns.states import OperationState, TaskState
@@ -147,7 +147,44 @@ def test_more_than_the_goods_are_worth_is_refused(manager: Client) -> None:
     sent = approval_of(manager, operation, amount="120.00", understood="12000")
     page = manager.post(f"/returns/{operation}/approve/", sent)
     assert page.status_code == 422
-    assert "What came back is worth 100.00" in text_of(page)
+    assert "At most USD 100.00: what came back is worth that." in text_of(page)
+
+
+@pytest.mark.parametrize(
+    ("amount", "most"),
+    [("120", "At most USD 100.00: what came back is worth that."), ("151", "At most USD 100.00")],
+)
+def test_too_much_is_objected_to_while_it_is_typed(manager: Client, amount: str, most: str) -> None:
+    operation = factories.inspected(
+        OrderFactory.create(lines=[factories.line(), factories.line("mug", 5_000)])
+    )
+    page = manager.get(f"/returns/{operation}/approve/read-back/", {"amount": amount})
+    assert most in text_of(page)
+    assert "Understood" not in text_of(page)
+    assert 'type="submit" disabled' in page.content.decode()
+
+
+def test_more_than_the_order_has_left_names_what_is_left(manager: Client) -> None:
+    order = OrderFactory.create(lines=[factories.line(), factories.line("mug", 5_000)])
+    factories.reserved(order, items=(Item("mug", quantity=1),))
+    goodwill = factories.inspected(order, goodwill=factories.goodwill("100.00"))
+    page = manager.get(f"/returns/{goodwill}/approve/read-back/", {"amount": "100.01"})
+    assert "At most USD 100.00: that is all this order has left." in text_of(page)
+
+
+def test_after_a_refusal_no_button_names_an_amount(manager: Client) -> None:
+    operation = factories.inspected()
+    action = f"/returns/{operation}/approve/"
+    page = manager.post(action, approval_of(manager, operation, amount="185.17"))
+    text = text_of(page)
+    assert "Nothing has been approved: " in text
+    assert "Not sent yet" not in text
+    assert "Understood" not in text
+    assert "Approve USD" not in text
+    assert form_on(page, action)["amount"] == "185.17"
+    # The button that is there reads another amount back, with scripts or without.
+    page = manager.post(action, {**form_on(page, action), "amount": "18.50"})
+    assert "Approve USD 18.50 to Card" in text_of(page)
 
 
 def test_a_second_press_lands_on_the_same_return(manager: Client) -> None:
@@ -213,7 +250,7 @@ def test_more_than_managers_may_approve_is_said_beside_the_field(manager: Client
     operation = factories.inspected(OrderFactory.create(lines=[factories.line("sofa", 9_000_000)]))
     page = manager.post(f"/returns/{operation}/approve/", approval_of(manager, operation))
     assert page.status_code == 403
-    assert "Managers may approve up to USD 20000.00." in text_of(page)
+    assert "Managers may approve up to USD 20,000.00." in text_of(page)
 
 
 def test_the_inbox_tells_mine_from_others(manager: Client) -> None:
@@ -285,6 +322,36 @@ def by_hand() -> PaymentTask:
     """Cash that waits to be handed back."""
     order = OrderFactory.create(tenders=[factories.cash(10_000)])
     return PaymentTask.objects.get(operation=factories.reserved(order))
+
+
+def test_approving_what_a_person_pays_says_who_has_to_act(manager: Client) -> None:
+    order = OrderFactory.create(tenders=[factories.cash(4_000), factories.card(6_000)])
+    operation = factories.inspected(order)
+    page = manager.post(
+        f"/returns/{operation}/approve/", approval_of(manager, operation), follow=True
+    )
+    text = text_of(page)
+    assert "The money is reserved. Hand it over: USD 40.00 (Cash). The rest is on its way." in text
+    assert "the payment is on its way" not in text
+
+
+def test_a_hand_over_that_has_begun_is_said_so(desk: Client, finance: Client) -> None:
+    task = by_hand()
+    assert "Waits for a person to hand it over." in text_of(finance.get("/payments/"))
+    desk.post(f"/payments/{task.pk}/hand-over/start/")
+    text = text_of(desk.get(f"/returns/{task.operation}/"))
+    assert "The hand-over has begun: confirm it or give it up" in text
+    assert "nothing to do" not in text
+
+
+def test_a_payment_that_did_not_work_is_said_where_the_manager_acts(manager: Client) -> None:
+    operation = factories.reserved()
+    task = PaymentTask.objects.get(operation=operation)
+    ended_in(task, Refused("closed", "the card is closed"))
+    text = text_of(manager.get(f"/returns/{operation}/"))
+    assert "The last payment did not work: “closed · the card is closed” ." in text
+    assert "USD 100.00 is still owed." in text
+    assert "Approve USD 100.00 to Card" in text
 
 
 def test_cash_is_handed_over_in_two_steps(desk: Client) -> None:

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from returns.inspection import UnitFound
 from returns.models import Order, RefundOperation, RefusedAttempt
 from tests import factories
 from tests.api_client import Api
@@ -584,6 +585,13 @@ class TestLists:
 
 
 class TestInspecting:
+    def test_where_nothing_is_left_to_pay_it_is_rejected_next(self, desk: Api) -> None:
+        operation = factories.inspected(rejected=[UnitFound("shirt", 1)])
+        assert desk.get(f"returns/{operation}/").body["next_step"] == {
+            "verb": "reject",
+            "text": "Nothing is left to pay back: reject it or withdraw it",
+        }
+
     def test_findings_are_recorded_and_rejected_units_freed(self, desk: Api, order: Order) -> None:
         items = [{"line": "shirt", "quantity": 2}]
         key = desk.post("returns/", message(order, items=items)).body["operation"]

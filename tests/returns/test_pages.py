@@ -10,6 +10,7 @@ from django.test import Client
 
 from returns import scanning
 from returns.forms import compressed, expanded
+from returns.inspection import UnitFound
 from returns.models import IntakeMessage, Order, RefundOperation
 from returns.return_request import Item
 from returns.states import OperationState
@@ -248,7 +249,7 @@ def test_what_cannot_come_back_says_why(desk: Client) -> None:
     order = OrderFactory.create(delivered=False)
     page = desk.get(f"/orders/{order.number}/")
     assert "has not been delivered" in text_of(page)
-    assert "disabled" in page.content.decode()
+    assert 'type="checkbox"' not in page.content.decode()
 
 
 def test_finance_sees_an_order_and_cannot_take_in(order: Order) -> None:
@@ -279,6 +280,53 @@ def test_goods_are_inspected_unit_by_unit(desk: Client, order: Order) -> None:
     assert factories.fresh(operation).state == OperationState.INSPECTED
     assert "1 accepted, 1 rejected" in text_of(page)
     assert "rejected, free again" in text_of(page)
+
+
+def test_the_condition_that_was_chosen_for_us_is_stored_as_well(desk: Client, order: Order) -> None:
+    operation = factories.received(order)
+    page = desk.get(f"/returns/{operation}/").content.decode()
+    select = r'<select name="(unit-\d+-condition)".*?<option value="([^"]*)"'
+    first = re.search(select, page, re.DOTALL)
+    assert first
+    fields = inspection_of(desk, operation, **{first[1]: first[2]})
+    desk.post(f"/returns/{operation}/inspect/", fields)
+    assert operation.claims.get().finding.condition == "as new"
+
+
+@pytest.fixture
+def nothing_left(order: Order) -> RefundOperation:
+    """A return whose every unit was rejected."""
+    return factories.inspected(order, rejected=[UnitFound("shirt", 1)])
+
+
+def test_where_nothing_is_left_to_pay_a_manager_rejects(
+    manager: Client, nothing_left: RefundOperation
+) -> None:
+    page = manager.get(f"/returns/{nothing_left}/")
+    assert "Nothing is left to pay back: reject it or withdraw it" in text_of(page)
+    assert "<details" not in page.content.decode()
+    action = f"/returns/{nothing_left}/reject/"
+    manager.post(action, {**form_on(page, action), "reason": "worn out"})
+    assert factories.fresh(nothing_left).state == OperationState.REJECTED
+
+
+def test_where_nothing_is_left_to_pay_the_desk_withdraws(
+    desk: Client, nothing_left: RefundOperation
+) -> None:
+    page = desk.get(f"/returns/{nothing_left}/")
+    assert "Only managers can do this." in text_of(page)
+    action = f"/returns/{nothing_left}/withdraw/"
+    desk.post(action, form_on(page, action))
+    assert factories.fresh(nothing_left).state == OperationState.CANCELLED
+
+
+def test_goods_that_cost_nothing_are_ended_without_a_payment(manager: Client) -> None:
+    lines = [factories.line(), factories.line("gift", 0)]
+    order = OrderFactory.create(lines=lines)
+    free = factories.inspected(order, items=(Item("gift", quantity=1),))
+    text = text_of(manager.get(f"/returns/{free}/"))
+    assert "Nothing that was accepted is worth money." in text
+    assert "a manager rejects it, or the customer keeps the goods" in text
 
 
 def test_a_unit_without_a_verdict_is_refused_and_the_note_kept(desk: Client, order: Order) -> None:
@@ -345,9 +393,12 @@ def test_opening_a_forms_own_address_leads_back_to_its_page(desk: Client, order:
     assert desk.get(f"/orders/{order.number}/take-in/")["Location"] == f"/orders/{order.number}/"
 
 
-def test_the_page_keeps_looking_only_while_money_moves(desk: Client) -> None:
-    waiting, moving = factories.inspected(), factories.reserved()
-    assert 'id="watch"' not in desk.get(f"/returns/{waiting}/").content.decode()
+def test_an_open_page_follows_until_there_is_nothing_to_follow(desk: Client) -> None:
+    waiting, moving, ended = factories.inspected(), factories.reserved(), factories.received()
+    assert 'id="watch"' in desk.get(f"/returns/{waiting}/").content.decode()
+    action = f"/returns/{ended}/withdraw/"
+    last = desk.post(action, form_on(desk.get(f"/returns/{ended}/"), action), follow=True)
+    assert 'id="watch"' not in last.content.decode()
     page = desk.get(f"/returns/{moving}/").content.decode()
     found = re.search(r'hx-get="([^"]+)" hx-trigger="load delay:(\d+)ms"', page)
     assert found
