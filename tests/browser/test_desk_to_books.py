@@ -91,6 +91,53 @@ def test_the_page_shows_posted_with_both_references_without_a_reload(
     expect(manager.locator("#watch")).to_have_count(0)
 
 
+def test_the_desks_open_page_follows_the_manager_to_the_books(
+    browse: Browse, order: Order, run_workers: Callable[..., None]
+) -> None:
+    operation = factories.inspected(order)
+    desk = browse(factories.desk())
+    desk.goto(f"/returns/{operation}/")
+    desk.evaluate("window.sameDocument = true")
+    factories.approved_by(factories.manager(), operation)
+    run_workers()
+    expect(desk).to_have_title(f"{operation} · posted · Refund Desk", timeout=20_000)
+    assert desk.evaluate("window.sameDocument") is True
+
+
+def test_what_is_being_written_is_not_written_over(browse: Browse, order: Order) -> None:
+    operation = factories.inspected(order)
+    manager = browse(factories.manager())
+    manager.goto(f"/returns/{operation}/")
+    note = manager.get_by_label("Note (optional)").first
+    note.fill("as agreed by phone")
+    factories.approved_by(factories.second_manager(), operation)
+    expect(manager.get_by_text("has changed while you were writing")).to_be_visible(timeout=20_000)
+    expect(note).to_have_value("as agreed by phone")
+    expect(note).to_be_focused()
+    manager.get_by_role("link", name="See it as it is now").click()
+    expect(manager).to_have_title(f"{operation} · reserved · Refund Desk")
+
+
+def test_the_browser_has_nothing_to_complain_about_while_a_manager_decides(
+    browse: Browse, order: Order, complaints: Complaints
+) -> None:
+    complaints.expected_statuses = {409, 422}
+    operation = factories.inspected(order)
+    manager = browse(factories.manager())
+    manager.goto(f"/returns/{operation}/")
+    amount = manager.get_by_label("Amount to refund")
+    amount.fill("30.01")
+    expect(manager.get_by_text("At most USD 30.00: what came back is worth that.")).to_be_visible()
+    expect(manager.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
+    amount.fill("20")
+    expect(manager.get_by_role("button", name="Approve USD 20.00 to Card")).to_be_visible()
+    other = factories.inspected(order, items=(Item("mug", quantity=1),))
+    factories.approved_by(factories.second_manager(), other)
+    manager.get_by_role("button", name="Approve USD 20.00 to Card").click()
+    expect(manager.get_by_role("heading", level=1)).to_contain_text("has changed meanwhile")
+    assert complaints.texts == []
+
+
 def test_a_double_click_takes_in_once(browse: Browse, order: Order) -> None:
     desk = browse(factories.desk())
     desk.goto(f"/orders/{order.number}/")
