@@ -262,7 +262,9 @@ def test_what_the_format_does_not_promise_is_refused(
 
 
 @needs_tau_retail
-@pytest.mark.django_db
+# Each order in a transaction of its own, as in an import; a thousand savepoints of one transaction
+# would make every reader beside it look them all up.
+@pytest.mark.django_db(transaction=True)
 def test_a_thousand_orders_of_others_come_in_and_again_change_nothing() -> None:
     orders, customers = TAU_RETAIL / "orders.json", TAU_RETAIL / "users.json"
     options: dict[str, Any] = {"format": "tau-retail", "customers": customers}
