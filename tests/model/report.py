@@ -1,0 +1,158 @@
+"""What the searches show: that the rules hold, that each is needed, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from tests.model import books, payment
+from tests.model.payment import WITH_KEYS, WITHOUT_KEYS
+from tests.model.rows import Times
+from tests.model.rules import Rule, Rules
+from tests.model.search import Found, dead_ends, search
+
+PROVIDERS = {"remembers keys": WITH_KEYS, "knows no keys": WITHOUT_KEYS}
+ERPS = {"unique reference": True, "any number of entries": False}
+
+# Some rules say nothing to a provider that lacks what they are about.
+SILENT = {
+    (Rule.SAME_KEY, "knows no keys"),
+    (Rule.WINDOW, "knows no keys"),
+    (Rule.QUIET_WITHOUT_KEYS, "remembers keys"),
+}
+
+# What a provider declares, and how much worse it may not be: ticks in which the model finds harm.
+BROKEN_PROMISES: dict[str, dict[str, Any]] = {
+    "keys are forgotten early": {"memory": 3},
+    "requests travel longer": {"travel": 6},
+    "look-ups lag longer": {"lag": 6},
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table: what was changed, for whom, and what the search found."""
+
+    subject: str
+    counterpart: str
+    found: Found[Any] | None  # None: the rule says nothing to this counterpart
+    never: int = 0  # states from which the end can never be reached
+
+    @property
+    def harm(self) -> str:
+        """The nearest harm in words; empty where there is none."""
+        if self.found is None or self.found.harm:
+            return self.found.harm if self.found else ""
+        return "never posted" if self.never else ""
+
+    def __str__(self) -> str:
+        if self.found is None:
+            verdict = "says nothing here"
+        elif self.found.harm:
+            verdict = f"{self.harm}, in {len(self.found.path)} steps"
+        elif self.never:
+            verdict = f"{self.harm} from {self.never:,} of {len(self.found.states):,} states"
+        else:
+            verdict = (
+                f"no harm in {len(self.found.states):,} states, {self.found.steps:,} steps, "
+                f"{self.found.interleavings:,} interleavings"
+            )
+        return f"{self.subject:<64}  {self.counterpart:<22}  {verdict}"
+
+
+@cache
+def payment_holds() -> list[Line]:
+    """The payment protocol as it stands, against each kind of provider."""
+    return [
+        Line("all rules on", name, _payments(payment.World(times)))
+        for name, times in PROVIDERS.items()
+    ]
+
+
+@cache
+def payment_rules() -> list[Line]:
+    """Each rule switched off alone. The provider is a prompt one: harm is found sooner."""
+    return [
+        Line(rule.value, name, None if (rule, name) in SILENT else _without(rule, times))
+        for rule in Rule
+        for name, times in PROVIDERS.items()
+    ]
+
+
+@cache
+def broken_promises() -> list[Line]:
+    """What the rules rest on: the provider is worse than it declares."""
+    return [
+        Line(promise, name, _payments(_worse(times, worse)))
+        for promise, worse in BROKEN_PROMISES.items()
+        for name, times in PROVIDERS.items()
+        if times.memory is not None or "memory" not in worse
+    ]
+
+
+@cache
+def books_hold() -> list[Line]:
+    """The posting of credits as it stands, against both kinds of ERP."""
+    return [
+        _books("all rules on", name, books.World(unique=unique)) for name, unique in ERPS.items()
+    ]
+
+
+@cache
+def books_rules() -> list[Line]:
+    """Each rule of the books switched off alone. Two entries are enough for harm."""
+    return [
+        _books(rule.value, name, books.World(unique=unique, off=rule, numbers=2))
+        for rule in books.ErpRule
+        for name, unique in ERPS.items()
+    ]
+
+
+def _payments(world: payment.World) -> Found[payment.State]:
+    return search(payment.State(), world.steps, world.harm)
+
+
+def _without(rule: Rule, times: Times) -> Found[payment.State]:
+    return _payments(payment.World(times, Rules(rule), prompt=True))
+
+
+def _worse(times: Times, worse: dict[str, Any]) -> payment.World:
+    return payment.World(times, actual=replace(times, **worse), prompt=True)
+
+
+def _books(subject: str, counterpart: str, world: books.World) -> Line:
+    found = search(world.start, world.steps, world.harm)
+    never = 0 if found.harm else len(dead_ends(found, books.is_done))
+    return Line(subject, counterpart, found, never)
+
+
+Table = Callable[[], list[Line]]
+TABLES: dict[str, Table] = {
+    "Payments: never twice, never declined while money may move, no success forgotten, "
+    "no row without a next look": payment_holds,
+    "Payments, one rule switched off": payment_rules,
+    "Payments, a provider that breaks a promise": broken_promises,
+    "Books: at most one posted credit, and always a way to one": books_hold,
+    "Books, one rule switched off": books_rules,
+}
+
+
+def story(line: Line) -> list[str]:
+    """The shortest way to the harm of a line; nothing where there is none."""
+    if line.found is None or not line.found.harm:
+        return []
+    steps = [f"   {number:>2}. {step}" for number, step in enumerate(line.found.path, 1)]
+    return [f"-- {line.subject} / {line.counterpart}: {line.harm}", *steps]
+
+
+def lines() -> Iterator[str]:
+    """Everything as text, as it is found."""
+    for title, table in TABLES.items():
+        yield f"== {title}"
+        found = table()
+        yield from map(str, found)
+        for line in found:
+            yield from story(line)
+        yield ""
