@@ -238,6 +238,7 @@ class World:
         self._recorded = cache(
             lambda row, claim, outcome: rows.record(row, claim, outcome, protocol)
         )
+        self._worth = cache(self._left_of)
         self._row_harm = cache(rows.harm_to_row)
 
     def steps(self, state: State) -> Steps:
@@ -351,16 +352,18 @@ class World:
     def _settled(self, state: State) -> State:
         """The same state without what can have no effect any more."""
         if state.workers != _ALL_IDLE:
-            if state.row.lease_left == NEVER:
-                state = _lease_taken(state)
-            one, two = state.workers
-            state = state._replace(workers=(self._worth(one), self._worth(two)))
+            leased = state.row.lease_left != NEVER
+            one, two = (self._worth(worker, leased) for worker in state.workers)
+            if (one, two) != state.workers:
+                state = state._replace(workers=(one, two))
         if state.wire:
             state = state._replace(wire=_worth_keeping(state))
         return state
 
-    def _worth(self, worker: Worker) -> Worker:
+    def _left_of(self, worker: Worker, leased: bool) -> Worker:
         """The worker, or an idle one where it will neither call nor write."""
+        if not leased:
+            worker = _without_lease(worker)
         claim = worker.claim
         if claim is None:
             return worker
@@ -416,15 +419,16 @@ def _answered(state: State, i: int, answer: Answer) -> State:
 
 
 def _lease_taken(state: State) -> State:
-    """No worker holds the row; what they heard matters to their further calls only."""
+    """The lease goes to another worker."""
+    one, two = (_without_lease(worker) for worker in state.workers)
+    return state._replace(workers=(one, two))
 
-    def without(worker: Worker) -> Worker:
-        if worker.claim is None:
-            return worker
-        return worker._replace(claim=worker.claim._replace(holds=False, asked_after=0))
 
-    one, two = state.workers
-    return state._replace(workers=(without(one), without(two)))
+def _without_lease(worker: Worker) -> Worker:
+    """What it has heard matters to its further calls only."""
+    if worker.claim is None:
+        return worker
+    return worker._replace(claim=worker.claim._replace(holds=False, asked_after=0))
 
 
 def _worth_keeping(state: State) -> tuple[Request, ...]:

@@ -143,6 +143,7 @@ class World:
             lambda row, claim, answer: rows.record(row, claim, OUTCOMES[answer], protocol)
         )
         self._told = cache(lambda row, says: rows.take_news(row, OUTCOMES[says], protocol))
+        self._looked = cache(rows.look_now)
         self._declared = cache(lambda row: rows.declare_unpaid(row, protocol))
         self._worth = cache(self._left_of)
         self._row_harm = cache(lambda before, after: _harm_to_row(before, after, rules))
@@ -167,8 +168,8 @@ class World:
             if refund.generation == state.generation:
                 yield from self._events(state, refund)
         if state.row.state in self.asked_about:
-            asked = rows.look_now(state.row)
-            if asked != state.row:
+            asked = self._looked(state.row)
+            if asked is not state.row:
                 yield "a person asks again", state._replace(row=asked)
         if declared := self._declared(state.row):
             yield "a person declares it unpaid", state._replace(row=declared)
@@ -278,30 +279,27 @@ class World:
                 made = copied._replace(refunds=(*gone.refunds, refund))
                 yield f"{text} (a copy travels on)", _heard(made, request, answer)
         for answer in self.refusals:
-            yield (
-                f"{gets}: {answer}",
-                _heard(gone, request, answer),
-            )
+            yield f"{gets}: {answer}", _heard(gone, request, answer)
 
     def _events(self, state: State, refund: Refund) -> Steps:
         """Any event of the refund's life arrives, perhaps in the same second as the last one."""
         for says in HISTORY[refund.state]:
             number = EVENTS.index(says)
-            if state.news != -1:
-                row = self._after_event(state.row, says, tied=True)
-                after = state._replace(row=row, news=max(number, state.news))
-                yield f"event in the same second: {says}", after
-            if number > state.news:
-                row = self._after_event(state.row, says, tied=False)
-                yield f"event: {says}", state._replace(row=row, news=number)
+            for tied in (True, False):
+                if (state.news == -1) if tied else (number <= state.news):
+                    continue
+                row, news = self._after_event(state.row, says, tied), max(number, state.news)
+                if row is not state.row or news != state.news:
+                    when = " in the same second" if tied else ""
+                    yield f"event{when}: {says}", state._replace(row=row, news=news)
 
     def _after_event(self, row: Row, says: str, tied: bool) -> Row:
         if row.state == TaskState.SUCCEEDED and says == "failed":
-            return rows.look_now(row) if tied else self._told(row, says)
+            return self._looked(row) if tied else self._told(row, says)
         if row.state in TASK_FINAL:
             return row
         if says == "failed" or tied:
-            return rows.look_now(row)
+            return self._looked(row)
         return self._told(row, says)
 
     def _later(self, state: State) -> State:

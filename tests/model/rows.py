@@ -229,7 +229,7 @@ def look_now(row: Row) -> Row:
         )
     if row.state == TaskState.SENDING:
         return due._replace(state=TaskState.UNKNOWN, in_doubt=True)
-    return due
+    return row if due == row else due
 
 
 def declare_unpaid(row: Row, protocol: Protocol) -> Row | None:
