@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from pytest_django import Settings
 
 from payments.providers import provider as cached_provider
@@ -14,6 +15,25 @@ from reconciliation.erp import erp as cached_erp
 from tests.oracle import assert_oracle
 from tests.sandboxes import SandboxErp, SandboxProvider
 from tests.workers import run_until_done
+
+TOLD = "told"
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Say a figure that belongs into the summary of the run, whichever process the test ran in."""
+    return functools.partial(record_property, TOLD)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    reports = [
+        report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)
+    ]
+    told = [text for report in reports for name, text in report.user_properties if name == TOLD]
+    if told:
+        terminalreporter.section("figures")
+    for text in told:
+        terminalreporter.write_line(str(text))
 
 
 @pytest.fixture(scope="session")
