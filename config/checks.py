@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlparse
@@ -70,6 +71,22 @@ def production_talks_to_no_sandbox(
             id="refunds.E003",
         )
         for name in sandboxes
+    ]
+
+
+@register()
+def production_has_no_fail_points(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Nothing dies on purpose where money is real; `config.apps` arms nothing there either."""
+    if not settings.PRODUCTION or not os.environ.get("FAIL_POINTS"):
+        return []
+    return [
+        Error(
+            "FAIL_POINTS is set: production does not fail on purpose.",
+            hint="Remove FAIL_POINTS from the environment.",
+            id="refunds.E005",
+        )
     ]
 
 

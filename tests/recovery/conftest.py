@@ -118,7 +118,7 @@ def door(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def start_worker(
     door: Path, transactional_db: None, provider: SandboxProvider, erp: SandboxErp
 ) -> Iterator[Callable[..., WorkerProcess]]:
-    """Start a worker on a verb; `stop_at` names a point of tests/recovery/worker.py."""
+    """Start a worker on a verb; `stop_at` names a point of config/fail_points.py."""
     started: list[WorkerProcess] = []
 
     def start(

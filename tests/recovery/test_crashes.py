@@ -73,9 +73,9 @@ def test_killed_before_the_approval_commits_nothing_has_changed(
     factories.manager()
     with nothing_changes():
         worker = start_worker(
-            "approve", str(operation.operation_key), "manager", 10_000, stop_at="reserving"
+            "approve", str(operation.operation_key), "manager", 10_000, stop_at="reserved"
         )
-        worker.reaches("reserving").kill()
+        worker.reaches("reserved").kill()
     assert OrmQ.objects.count() == 0
     factories.approved_by(factories.manager(), operation)
 
@@ -102,7 +102,7 @@ def test_killed_after_the_approval_the_sweep_finds_the_payment_without_its_queue
 # Paying (UO-02).
 
 
-@pytest.mark.parametrize("point", ["claiming", "claimed, not committed"])
+@pytest.mark.parametrize("point", ["before-claim", "claimed"])
 def test_killed_before_the_claim_commits_the_payment_is_as_it_was(
     start_worker: StartWorker,
     run_workers: RunWorkers,
@@ -125,7 +125,7 @@ def test_killed_after_the_claim_it_is_sent_by_another_with_the_same_key(
     erp: SandboxErp,
 ) -> None:
     operation = known(factories.reserved(), provider)
-    start_worker(PAY, operation.pk, stop_at="calling").reaches("calling").kill()
+    start_worker(PAY, operation.pk, stop_at="before-call").reaches("before-call").kill()
     assert payment_of(operation).state == TaskState.SENDING
     assert figures(operation) == (10_000, 0), "the money stays held"
     assert sweep(threads=1)["calls"] == 0, "nobody takes it over while the lease stands"
@@ -138,7 +138,7 @@ def test_killed_after_the_claim_it_is_sent_by_another_with_the_same_key(
     assert len(provider.refund_requests()) == 1
 
 
-@pytest.mark.parametrize("point", ["answered", "recording", "recorded, not committed"])
+@pytest.mark.parametrize("point", ["after-call", "outcome-written", "money-moved"])
 def test_killed_after_the_provider_has_paid_the_refund_is_found_not_repeated(
     start_worker: StartWorker,
     run_workers: RunWorkers,
@@ -186,7 +186,7 @@ def test_killed_in_the_look_up_another_looks(
     provider.fault("drop_after")
     start_worker(PAY, operation.pk).result()
     let_pass(10)
-    start_worker(PAY, operation.pk, stop_at="asking").reaches("asking").kill()
+    start_worker(PAY, operation.pk, stop_at="before-look-up").reaches("before-look-up").kill()
     assert payment_of(operation).state == TaskState.UNKNOWN
     let_pass(LEASE_SECONDS)
     run_workers()
@@ -220,7 +220,7 @@ def test_killed_while_postings_are_opened_none_is_half_there(
 ) -> None:
     operation = factories.pay(known(factories.reserved(), provider))
     with nothing_changes():
-        point = "opening postings"
+        point = "postings-opened"
         start_worker("reconciliation.posting:open_postings", stop_at=point).reaches(point).kill()
     run_workers()
     assert_done_once(operation, provider, erp)
@@ -240,10 +240,10 @@ def test_an_opened_posting_without_its_queue_message_is_found_by_the_sweep(
 @pytest.mark.parametrize(
     ("point", "left_behind"),
     [
-        ("creating a draft", []),
-        ("draft created", ["draft"]),
-        ("posting", ["draft"]),
-        ("posted", ["posted"]),
+        ("before-draft", []),
+        ("after-draft", ["draft"]),
+        ("before-post", ["draft"]),
+        ("after-post", ["posted"]),
     ],
 )
 def test_killed_between_the_steps_of_a_posting_it_is_resumed(
@@ -275,10 +275,10 @@ def test_killed_while_the_posting_is_recorded_the_entry_is_found(
 ) -> None:
     operation = factories.pay(known(factories.reserved(), provider))
     open_postings()
-    worker = start_worker(POST, [operation.pk], stop_at="posted").reaches("posted")
+    worker = start_worker(POST, [operation.pk], stop_at="after-post").reaches("after-post")
     worker.kill()
     let_pass(LEASE_SECONDS)
-    again = start_worker(POST, [operation.pk], stop_at="recording").reaches("recording")
+    again = start_worker(POST, [operation.pk], stop_at="outcome-written").reaches("outcome-written")
     again.kill()
     assert posting_of(operation).state != TaskState.SUCCEEDED
     let_pass(LEASE_SECONDS)
@@ -289,7 +289,7 @@ def test_killed_while_the_posting_is_recorded_the_entry_is_found(
 # Events (WH-02).
 
 
-@pytest.mark.parametrize("point", ["event applied", "event recorded"])
+@pytest.mark.parametrize("point", ["news-applied", "event-applied"])
 def test_killed_while_an_event_is_applied_its_next_delivery_does_the_work(
     start_worker: StartWorker,
     run_workers: RunWorkers,

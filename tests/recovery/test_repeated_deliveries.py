@@ -27,10 +27,10 @@ def test_a_message_delivered_to_three_processes_at_once_makes_one_request(
 ) -> None:
     operation = factories.reserved()
     provider.know_payments()
-    workers = [start_worker(PAY, operation.pk, stop_at="claiming") for _ in range(3)]
+    workers = [start_worker(PAY, operation.pk, stop_at="before-claim") for _ in range(3)]
     for worker in workers:
         # The danger: each has read the payment, found it due and means to send.
-        worker.reaches("claiming")
+        worker.reaches("before-claim")
     for worker in workers:
         worker.go_on()
     assert sorted(worker.result() for worker in workers) == [0, 0, 1]
@@ -48,9 +48,9 @@ def test_a_posting_delivered_to_three_processes_at_once_makes_one_entry(
     erp.unique_reference(False)
     start_worker("reconciliation.posting:open_postings").result()
     post = "reconciliation.tasks:post_operations"
-    workers = [start_worker(post, [operation.pk], stop_at="claiming") for _ in range(3)]
+    workers = [start_worker(post, [operation.pk], stop_at="before-claim") for _ in range(3)]
     for worker in workers:
-        worker.reaches("claiming")
+        worker.reaches("before-claim")
     for worker in workers:
         worker.go_on()
     for worker in workers:
@@ -65,7 +65,7 @@ def test_a_payment_that_kills_its_worker_three_times_is_parked_and_the_others_go
     poison = PaymentTask.objects.get(operation=factories.reserved())
     other = PaymentTask.objects.get(operation=factories.reserved())
     provider.know_payments()
-    for point in ("calling", *["asking"] * (DEATHS_BEFORE_PARKING - 1)):
+    for point in ("before-call", *["before-look-up"] * (DEATHS_BEFORE_PARKING - 1)):
         start_worker(PAY, poison.operation_id, stop_at=point).reaches(point).kill()
         let_pass(LEASE_SECONDS)
     assert PaymentAttempt.objects.filter(row=poison, step="started").count() == 3
@@ -93,7 +93,7 @@ def test_an_answer_starts_the_count_of_deaths_again(
 ) -> None:
     task = PaymentTask.objects.get(operation=factories.reserved())
     provider.know_payments()
-    for point in ("calling", "asking"):
+    for point in ("before-call", "before-look-up"):
         start_worker(PAY, task.operation_id, stop_at=point).reaches(point).kill()
         let_pass(LEASE_SECONDS)
     provider.fault("error_before", match="GET /v1/refunds")

@@ -47,7 +47,7 @@ def frozen_past_its_lease(
     start_worker: StartWorker, task: PaymentTask, *, checks_its_lease: bool = True
 ) -> WorkerProcess:
     """A worker stopped between claim and call, until its time for calling is over."""
-    point = "checking the lease" if checks_its_lease else "calling"
+    point = "before-lease-check" if checks_its_lease else "before-call"
     worker = start_worker(
         PAY,
         task.operation_id,
@@ -130,7 +130,7 @@ def test_the_danger_without_the_check_a_late_worker_pays_a_second_time(
 def test_a_worker_overtaken_during_its_call_writes_nothing_not_even_good_news(
     start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
 ) -> None:
-    slow = start_worker(PAY, task.operation_id, stop_at="answered").reaches("answered")
+    slow = start_worker(PAY, task.operation_id, stop_at="after-call").reaches("after-call")
     let_pass(LEASE_SECONDS)
     dispatch.pay(task.pk)
     known = stored(task)
@@ -144,7 +144,7 @@ def test_a_worker_overtaken_during_its_call_writes_nothing_not_even_good_news(
 def test_a_worker_overtaken_by_the_providers_own_news_writes_nothing(
     start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
 ) -> None:
-    slow = start_worker(PAY, task.operation_id, stop_at="answered").reaches("answered")
+    slow = start_worker(PAY, task.operation_id, stop_at="after-call").reaches("after-call")
     body, headers = signed(provider.events()[0]["event"])
     webhooks.receive(name="stripe", body=body.encode(), headers=headers)
     known = stored(task)
@@ -158,7 +158,7 @@ def test_a_posting_worker_overtaken_during_its_call_writes_nothing(
     start_worker: StartWorker, task: PaymentTask, erp: SandboxErp
 ) -> None:
     posting = opened_posting(task)
-    slow = start_worker(POST, [task.operation_id], stop_at="posted").reaches("posted")
+    slow = start_worker(POST, [task.operation_id], stop_at="after-post").reaches("after-post")
     let_pass(LEASE_SECONDS)
     post_operations([task.operation_id])
     known = ErpPosting.objects.get(pk=posting.pk)
@@ -174,7 +174,7 @@ def test_a_posting_worker_that_wakes_after_its_lease_calls_nobody(
     start_worker: StartWorker, task: PaymentTask, erp: SandboxErp
 ) -> None:
     opened_posting(task)
-    point = "checking the lease"
+    point = "before-lease-check"
     sleeper = start_worker(
         POST, [task.operation_id], stop_at=point, freezes=True, OUTBOUND_TIMING=HASTE
     )

@@ -9,7 +9,6 @@ kill it. Django is loaded once, before the processes part.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -22,27 +21,7 @@ from uuid import UUID
 
 import django
 
-BEFORE, AFTER = "before", "after"
-
-# The places between two phases: just before or just after a function of the product.
-POINTS = {
-    "reserving": ("payments.approval:reserve", AFTER),
-    "claiming": ("payments.outbound:_claimed", BEFORE),
-    "claimed, not committed": ("payments.outbound:_claimed", AFTER),
-    "checking the lease": ("payments.outbound:may_call", BEFORE),
-    "calling": ("payments.providers.stripe:StripeProvider.pay", BEFORE),
-    "asking": ("payments.providers.stripe:StripeProvider.find", BEFORE),
-    "answered": ("payments.providers.stripe:StripeProvider.pay", AFTER),
-    "recording": ("payments.outbound:record", AFTER),
-    "recorded, not committed": ("payments.settlement:take_effect", AFTER),
-    "opening postings": ("reconciliation.posting:async_task", AFTER),
-    "creating a draft": ("reconciliation.erp.sandbox:SandboxErp.create_draft", BEFORE),
-    "draft created": ("reconciliation.erp.sandbox:SandboxErp.create_draft", AFTER),
-    "posting": ("reconciliation.erp.sandbox:SandboxErp.post", BEFORE),
-    "posted": ("reconciliation.erp.sandbox:SandboxErp.post", AFTER),
-    "event applied": ("payments.webhooks:apply_news", AFTER),
-    "event recorded": ("payments.webhooks:_apply", AFTER),
-}
+from config.fail_points import arm
 
 
 def approve(operation_key: str, username: str, amount_minor: int) -> str:
@@ -90,32 +69,15 @@ class Worker:
             self._say(error=repr(error))
 
     def _stop_at(self, point: str, *, freezes: bool) -> None:
-        place, when = POINTS[point]
-        module, _, path = place.partition(":")
-        owner: Any = import_module(module)
-        *outer, name = path.split(".")
-        for attribute in outer:
-            owner = getattr(owner, attribute)
-        original = getattr(owner, name)
-
         def stop() -> None:
-            setattr(owner, name, original)
+            disarm()
             self._say(reached=point)
             if freezes:
                 os.kill(os.getpid(), signal.SIGSTOP)
             elif not self._test.readline():
                 os._exit(1)  # the test is gone
 
-        @functools.wraps(original)
-        def stopping(*args: Any, **kwargs: Any) -> Any:
-            if when == BEFORE:
-                stop()
-            result = original(*args, **kwargs)
-            if when == AFTER:
-                stop()
-            return result
-
-        setattr(owner, name, stopping)
+        disarm = arm(point, stop)
 
     def _say(self, **facts: object) -> None:
         self._test.write(json.dumps(facts) + "\n")
@@ -141,4 +103,5 @@ def serve(path: str) -> None:
 
 if __name__ == "__main__":
     django.setup()
+    import_module("tests.switches.switch").turn_off_from_environment()
     serve(sys.argv[1])
