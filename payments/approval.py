@@ -22,6 +22,7 @@ from returns.destinations import first_fit
 from returns.errors import InsufficientBalance, Invalid, NotAllowed, Stale, WrongState
 from returns.models import Claim, OrderBalance, RefundOperation, Tender
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import OperationState
 from returns.timeline import refusals_are_recorded
 
@@ -40,6 +41,7 @@ class Seen:
 
 
 @refusals_are_recorded("approve")
+@database_work_is_retried
 def approve(
     *,
     operation_key: UUID,

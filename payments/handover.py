@@ -21,11 +21,13 @@ from returns import timeline
 from returns.errors import Invalid, WrongState
 from returns.models import OrderBalance, RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import TaskState
 from returns.timeline import refusals_are_recorded
 
 
 @refusals_are_recorded("hand_over_start")
+@database_work_is_retried
 def start(*, task_id: int, by: User) -> PaymentTask:
     """Announce that the money is being handed over now, so that nobody else does the same.
 
@@ -87,6 +89,7 @@ def abandon(*, task_id: int, by: User, reason: str) -> PaymentTask:
     )
 
 
+@database_work_is_retried
 def _end(
     task_id: int,
     by: User,

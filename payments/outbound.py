@@ -37,6 +37,7 @@ from payments.protocol import (
     is_quiet,
     judge,
 )
+from returns.retrying import database_work_is_retried
 from returns.states import TASK_EDGES, TaskState, edge
 
 # Between first send and the end of the safe time to re-send: clocks differ, networks are slow.
@@ -88,6 +89,7 @@ def may_call(claim: Claim) -> bool:
     return boot_seconds() < claim.call_before
 
 
+@database_work_is_retried
 def claim(
     rows: type[OutboundRow], attempts: type[AttemptRow], row_id: int, capabilities: Capabilities
 ) -> Claim | Decision:

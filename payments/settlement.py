@@ -19,6 +19,7 @@ from returns import locking, timeline
 from returns.errors import Invalid, WrongState
 from returns.models import OrderBalance, RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import TASK_FINAL, OperationState, TaskState
 from returns.timeline import refusals_are_recorded
 
@@ -42,6 +43,7 @@ _MAY_BE_ASKED_ABOUT = frozenset(
 )
 
 
+@database_work_is_retried
 def record(*, task_id: int, claim: Claim, outcome: Outcome) -> bool:
     """Write what a call ended in and carry out what it means.
 
@@ -85,6 +87,7 @@ def take_effect(
         _finish_round(balance, operation)
 
 
+@database_work_is_retried
 def ask_again(*, task_id: int, by: User) -> PaymentTask:
     """A person wants the provider asked now; also wakes a payment that was set aside.
 
@@ -103,6 +106,7 @@ def ask_again(*, task_id: int, by: User) -> PaymentTask:
 
 
 @refusals_are_recorded("declare_unpaid")
+@database_work_is_retried
 def declare_unpaid(*, task_id: int, by: User, reason: str) -> PaymentTask:
     """A person decides that a payment has certainly not been made; the amount is owed again.
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
@@ -22,6 +22,7 @@ from payments.models import ProviderEvent
 from payments.news import Standing, apply_news
 from payments.providers import provider
 from payments.providers.base import BadSignature, NotUnderstood, ProviderNews
+from returns.retrying import database_work_is_retried
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,11 @@ def receive(*, name: str, body: bytes, headers: Mapping[str, str]) -> ProviderEv
         news = adapter.read_event(body, headers)
     except NotUnderstood as error:
         return _keep(name, body, str(error))
+    return _store_and_apply(name, news, body)
+
+
+@database_work_is_retried
+def _store_and_apply(name: str, news: ProviderNews, body: bytes) -> ProviderEvent:
     with transaction.atomic():
         event, created = _store(name, news, body)
         if created:
@@ -74,11 +80,12 @@ def apply_parked() -> int:
 
 def _apply_again(pk: int) -> bool:
     try:
-        with transaction.atomic():
-            event = ProviderEvent.objects.get(pk=pk)
-            if event.standing == Standing.PARKED:
-                _apply(event, provider(event.provider).reread_event(event.body))
-            return event.standing == Standing.APPLIED
+        stored = ProviderEvent.objects.get(pk=pk)
+        return _apply_stored(pk, provider(stored.provider).reread_event(stored.body))
+    except OperationalError as error:
+        # The database's trouble and not the event's: it stays due.
+        log.warning("event %s has to wait: %s", pk, error)
+        return False
     except Exception as error:
         # One event that cannot be applied must not stop the others; a person looks at it.
         log.exception("event %s cannot be applied", pk)
@@ -86,6 +93,15 @@ def _apply_again(pk: int) -> bool:
             standing=Standing.NOT_UNDERSTOOD, note=repr(error)[:500], next_look_at=None
         )
         return False
+
+
+@database_work_is_retried
+def _apply_stored(pk: int, news: ProviderNews) -> bool:
+    with transaction.atomic():
+        event = ProviderEvent.objects.get(pk=pk)
+        if event.standing == Standing.PARKED:
+            _apply(event, news)
+        return event.standing == Standing.APPLIED
 
 
 def _store(name: str, news: ProviderNews, body: bytes) -> tuple[ProviderEvent, bool]:

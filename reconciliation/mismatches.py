@@ -19,6 +19,7 @@ from returns import locking
 from returns.errors import Invalid, Missing, WrongState
 from returns.models import ExternalRefund, RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import OperationState, TaskState
 from returns.timeline import refusals_are_recorded
 
@@ -89,6 +90,7 @@ def close_righted() -> int:
 
 
 @refusals_are_recorded("resolve_mismatch")
+@database_work_is_retried
 def resolve(
     *,
     mismatch_id: int,

@@ -20,6 +20,7 @@ from reconciliation.models import ErpPosting, PostingAttempt
 from returns import locking, timeline
 from returns.models import RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import OperationState, TaskState
 
 # One pass opens at most this many; the next pass takes the rest.
@@ -28,6 +29,7 @@ MOST_A_PASS = 500
 QUEUE_GETS = timedelta(seconds=10)
 
 
+@database_work_is_retried
 def open_postings() -> int:
     """Record the intention to post for every paid operation that has none; returns how many.
 
@@ -55,13 +57,19 @@ def post_paid_again() -> int:
     )
     keys = list(again.values_list("pk", flat=True)[:MOST_A_PASS])
     for pk in keys:
-        with transaction.atomic():
-            _, operation = locking.lock_operation(pk=pk)
-            if operation.state == OperationState.PAID:
-                _post(operation, operation.posting)
+        _post_paid_again(pk)
     return len(keys)
 
 
+@database_work_is_retried
+def _post_paid_again(operation_id: int) -> None:
+    with transaction.atomic():
+        _, operation = locking.lock_operation(pk=operation_id)
+        if operation.state == OperationState.PAID:
+            _post(operation, operation.posting)
+
+
+@database_work_is_retried
 def record(*, posting_id: int, claim: Claim, outcome: Outcome, capabilities: Capabilities) -> bool:
     """Write what a call to the ERP ended in; a posted credit makes the operation `posted`.
 
@@ -79,6 +87,7 @@ def record(*, posting_id: int, claim: Claim, outcome: Outcome, capabilities: Cap
     return True
 
 
+@database_work_is_retried
 def try_again(*, posting_id: int, by: User) -> ErpPosting:
     """A person has mended the cause: look at the posting again. Raises NotAllowed (role)."""
     require(by, "resolve_mismatch")

@@ -12,11 +12,13 @@ from returns import locking, timeline
 from returns.errors import Invalid, NotAllowed, Stale, WrongState
 from returns.models import Claim, OperationEvent, RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import OPEN, OperationState
 from returns.timeline import refusals_are_recorded
 
 
 @refusals_are_recorded("reject")
+@database_work_is_retried
 def reject(
     *, operation_key: UUID, by: User, reason: str, seen_version: int | None = None
 ) -> RefundOperation:
@@ -42,6 +44,7 @@ def reject(
 
 
 @refusals_are_recorded("withdraw")
+@database_work_is_retried
 def withdraw(
     *, operation_key: UUID, by: User, reason: str = "", seen_version: int | None = None
 ) -> RefundOperation:

@@ -17,6 +17,7 @@ from returns.closing import refuse_stale
 from returns.errors import Invalid, WrongState
 from returns.models import Claim, Finding, Inspection, RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.states import OperationState
 from returns.timeline import refusals_are_recorded
 
@@ -32,6 +33,7 @@ class UnitFound:
 
 
 @refusals_are_recorded("inspect")
+@database_work_is_retried
 def inspect(
     *,
     operation_key: UUID,

@@ -25,6 +25,7 @@ from returns.errors import (
 from returns.masking import mask_cards
 from returns.models import Channel, Claim, IntakeMessage, Order, RefundOperation
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.return_request import ReturnRequest, refuse_nonsense
 from returns.states import OperationState
 from returns.timeline import refusals_are_recorded
@@ -72,6 +73,7 @@ def open_or_join(*, request: ReturnRequest, by: User) -> Taken:
 
 
 @refusals_are_recorded("take_in")
+@database_work_is_retried
 def _take_in(*, number: str, request: ReturnRequest, by: User) -> Taken:
     require(by, "take_in")
     refuse_nonsense(request, Channel.values)

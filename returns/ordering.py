@@ -25,6 +25,7 @@ from returns.models import (
 from returns.order_facts import OrderFacts, refuse_contradictions
 from returns.order_rows import OrderRows
 from returns.permissions import require
+from returns.retrying import database_work_is_retried
 from returns.timeline import refusals_are_recorded
 
 
@@ -37,6 +38,7 @@ class Confirmed(StrEnum):
 
 
 @refusals_are_recorded("confirm_order")
+@database_work_is_retried
 def confirm_order(*, number: str, facts: OrderFacts, by: User) -> tuple[Order, Confirmed]:
     """Create an order or make sure that it stands as given.
 

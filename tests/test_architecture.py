@@ -66,7 +66,20 @@ SLEEPING_PLACES = (
     "config/",
     "reconciliation/management/commands/sweep.py",
     "reconciliation/drills/",
+    # A short pause between two tries.
+    "returns/retrying.py",
     *SANDBOXES,
+)
+RETRIES = "database_work_is_retried"
+# Which modules open transactions for the verbs and the protocol; an import of orders is one verb
+# per order.
+TRANSACTIONS = (
+    *VERBS,
+    "payments/handover.py",
+    "payments/outbound.py",
+    "payments/webhooks.py",
+    "reconciliation/posting.py",
+    "reconciliation/mismatches.py",
 )
 
 
@@ -224,15 +237,17 @@ def test_only_adapters_and_rehearsals_can_call_out() -> None:
     assert _where(_imports(OUTBOUND_MODULES), _apps(but=OUTBOUND_PLACES)) == []
 
 
+def _calls_out(node: ast.AST) -> bool:
+    """Whether this is a call of something that calls out, or of what hands it over."""
+    if not isinstance(node, ast.Call):
+        return False
+    holder = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", None)
+    return name in OUTBOUND_NAMES
+
+
 def test_nothing_calls_out_inside_a_transaction() -> None:
     """By what the code names; at run time the outbound protocol refuses as well."""
-
-    def calls_out(node: ast.AST) -> bool:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            return False
-        holder = node.func.value
-        name = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", None)
-        return name in OUTBOUND_NAMES
 
     def is_atomic(node: ast.AST) -> bool:
         if isinstance(node, ast.With):
@@ -244,9 +259,59 @@ def test_nothing_calls_out_inside_a_transaction() -> None:
         return any(_names("atomic")(part) for opener in openers for part in ast.walk(opener))
 
     def calls_out_under_atomic(node: ast.AST) -> bool:
-        return is_atomic(node) and any(calls_out(part) for part in ast.walk(node))
+        return is_atomic(node) and any(_calls_out(part) for part in ast.walk(node))
 
     assert _where(calls_out_under_atomic, _apps(but=SANDBOXES)) == []
+
+
+def _functions(source: Source) -> Iterator[ast.FunctionDef]:
+    return (node for node in source.nodes() if isinstance(node, ast.FunctionDef))
+
+
+def _decorators(function: ast.FunctionDef) -> list[str]:
+    """The names of a function's decorators, outermost first."""
+    called = (part.func if isinstance(part, ast.Call) else part for part in function.decorator_list)
+    return [part.id for part in called if isinstance(part, ast.Name)]
+
+
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    return any(_names(name)(part) for name in names for part in ast.walk(node))
+
+
+def test_every_transaction_of_a_verb_is_tried_again_when_the_database_undoes_it() -> None:
+    once = [
+        f"{source.path}:{function.name}"
+        for source in SOURCES
+        if source.path in TRANSACTIONS
+        for function in _functions(source)
+        if _mentions(function, {"atomic"}) and RETRIES not in _decorators(function)
+    ]
+    assert once == []
+
+
+def test_what_is_tried_again_calls_nobody() -> None:
+    retried = [
+        (source, function)
+        for source in SOURCES
+        for function in _functions(source)
+        if RETRIES in _decorators(function)
+    ]
+    assert {source.path for source, _ in retried} <= set(TRANSACTIONS)
+    assert [
+        f"{source.path}:{function.name}"
+        for source, function in retried
+        if any(_calls_out(part) for part in ast.walk(function))
+    ] == []
+
+
+def test_a_refusal_is_recorded_once_and_not_at_every_try() -> None:
+    inside_out = [
+        f"{source.path}:{function.name}"
+        for source in SOURCES
+        for function in _functions(source)
+        if RETRIES in (names := _decorators(function)) and names[-1] != RETRIES
+    ]
+    assert inside_out == []
 
 
 def test_money_is_never_a_float() -> None:
