@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -69,27 +70,42 @@ class Pause:
     ) -> tuple[First | Exception, Second | Exception]:
         """Start the second while the first stands still; go on once the second waits for a lock."""
         with ThreadPoolExecutor(max_workers=2) as pool:
-            earlier = pool.submit(_alone, first)
+            earlier = pool.submit(alone, first)
             assert self._reached.wait(PATIENCE_SECONDS), "never stopped"
-            later = pool.submit(_alone, second)
+            later = pool.submit(alone, second)
             until(lambda: later.done() or somebody_waits_for_a_lock())
             assert not later.done(), "did not wait"
             self._go_on.set()
-            return _result(earlier), _result(later)
+            return result_of(earlier), result_of(later)
 
 
-def _alone(call: Callable[[], Result]) -> Result:
+def alone(call: Callable[[], Result]) -> Result:
+    """In a thread: the call, with a connection of its own that is closed after it."""
     try:
         return call()
     finally:
         connection.close()
 
 
-def _result(future: Future[Result]) -> Result | Exception:
+def result_of(future: Future[Result]) -> Result | Exception:
+    """What the call returned, or what it raised."""
     try:
         return future.result(PATIENCE_SECONDS)
     except Exception as error:  # noqa: BLE001 - the test says which errors are right
         return error
+
+
+@contextmanager
+def another_transaction() -> Iterator[Callable[[str], None]]:
+    """Somebody else's open transaction, statement by statement; committed at the end."""
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("BEGIN")
+            yield cursor.execute
+            cursor.execute("COMMIT")
+    finally:
+        other.close()
 
 
 def somebody_waits_for_a_lock() -> bool:
