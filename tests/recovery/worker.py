@@ -37,9 +37,20 @@ def receive(body: str, headers: dict[str, str]) -> str:
     return str(verb(name="stripe", body=body.encode(), headers=headers).standing)
 
 
+def request(method: str, path: str, body: str, headers: dict[str, str]) -> int:
+    """A client's request, answered in this process; the status of the answer."""
+    client = import_module("django.test").Client(SERVER_NAME="localhost")
+    kind = headers["Content-Type"]
+    return int(client.generic(method, path, body, content_type=kind, headers=headers).status_code)
+
+
 def verb_of(name: str) -> Callable[..., Any]:
-    """One of the two above, or a function of the product, as `module:function`."""
-    own: dict[str, Callable[..., Any]] = {"approve": approve, "receive": receive}
+    """One of the three above, or a function of the product, as `module:function`."""
+    own: dict[str, Callable[..., Any]] = {
+        "approve": approve,
+        "receive": receive,
+        "request": request,
+    }
     if name in own:
         return own[name]
     module, _, function = name.partition(":")
