@@ -28,6 +28,7 @@ StartWorker = Callable[..., WorkerProcess]
 RunWorkers = Callable[..., None]
 
 LEASE_SECONDS = 31
+DAY_SECONDS = 24 * 60 * 60
 PAY = "payments.tasks:pay_operation"
 POST = "reconciliation.tasks:post_operations"
 
@@ -191,6 +192,45 @@ def test_killed_in_the_look_up_another_looks(
     let_pass(LEASE_SECONDS)
     run_workers()
     assert_done_once(operation, provider, erp)
+
+
+# Found too late: the provider has forgotten the key by then.
+
+
+def a_day_later(provider: SandboxProvider) -> None:
+    provider.advance_clock(DAY_SECONDS + 1)
+    let_pass(DAY_SECONDS + 1)
+
+
+def test_killed_after_the_provider_has_paid_a_day_later_it_is_found_and_never_sent_again(
+    start_worker: StartWorker,
+    run_workers: RunWorkers,
+    provider: SandboxProvider,
+    erp: SandboxErp,
+) -> None:
+    operation = known(factories.reserved(), provider)
+    start_worker(PAY, operation.pk, stop_at="after-call").reaches("after-call").kill()
+    a_day_later(provider)
+    run_workers()
+    assert_done_once(operation, provider, erp)
+    assert len(provider.refund_requests()) == 1
+
+
+def test_killed_before_the_call_a_day_later_nothing_is_sent_and_a_person_is_asked(
+    start_worker: StartWorker,
+    run_workers: RunWorkers,
+    provider: SandboxProvider,
+) -> None:
+    operation = known(factories.reserved(), provider)
+    start_worker(PAY, operation.pk, stop_at="before-call").reaches("before-call").kill()
+    a_day_later(provider)
+    run_workers()
+    assert provider.refund_requests() == []
+    task = payment_of(operation)
+    assert (task.state, task.attention) == (TaskState.STUCK, "window_closed")
+    mismatch = Mismatch.objects.get(payment=task)
+    assert (mismatch.kind, mismatch.status) == (Mismatch.Kind.STUCK_PAYMENT, "open")
+    assert figures(operation) == (10_000, 0), "held until a person knows better"
 
 
 # Posting.

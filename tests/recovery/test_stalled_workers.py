@@ -115,6 +115,23 @@ def test_a_worker_that_wakes_after_its_lease_leaves_the_payment_to_the_sweep(
     assert stored(task).state == TaskState.SUCCEEDED
 
 
+def test_a_worker_that_wakes_when_its_key_is_forgotten_and_another_has_paid_sends_nothing(
+    start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
+) -> None:
+    """Stopped between claim and call for a day: the provider would take its key for a new one."""
+    sleeper = frozen_past_its_lease(start_worker, task)
+    paid_by_another(task)
+    provider.advance_clock(DAY_SECONDS + 1)
+    let_pass(DAY_SECONDS + 1)
+    before = stored(task), attempts(task), provider.requests()
+
+    assert sleeper.thaw().result() == 0
+    after = stored(task), attempts(task), provider.requests()
+    assert vars_of(after[0]) == vars_of(before[0])
+    assert after[1:] == before[1:]
+    assert len(provider.ledger()) == len(provider.refund_requests()) == 1
+
+
 def test_the_danger_without_the_check_a_late_worker_pays_a_second_time(
     start_worker: StartWorker, task: PaymentTask, provider: SandboxProvider
 ) -> None:
