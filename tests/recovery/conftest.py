@@ -100,7 +100,7 @@ def door(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         cwd=PROJECT_ROOT,
         env={
             **os.environ,
-            "DATABASE_URL": _database_url(),
+            "DATABASE_URL": database_url(),
             "DJANGO_SETTINGS_MODULE": "config.settings",
         },
         stdout=subprocess.PIPE,
@@ -146,7 +146,8 @@ def start_worker(
         worker.clear_away()
 
 
-def _database_url() -> str:
+def database_url() -> str:
+    """The address of the tests' own database."""
     facts = connection.settings_dict
     who = f"{quote(facts['USER'])}:{quote(facts['PASSWORD'])}"
     place = f"{facts['HOST']}:{facts['PORT']}" if facts["PORT"] else facts["HOST"]

@@ -202,6 +202,11 @@ JOURNEYS: dict[str, Callable[[SandboxProvider], Journey]] = {
     "event-committed": hearing,
 }
 
+_BY_CLIENTS = (confirming, taking_in, inspecting, withdrawing, approving, hearing)
+# Points that lie in the web server, and those that lie in workers.
+WEB_POINTS = [point for point, journey in JOURNEYS.items() if journey in _BY_CLIENTS]
+WORKER_POINTS = [point for point in JOURNEYS if point not in WEB_POINTS]
+
 
 # The end.
 

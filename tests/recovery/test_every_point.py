@@ -1,6 +1,7 @@
-"""Kill -9 at every place there is between two phases; then the same again, and the sweep.
+"""Kill -9 of a worker at every place there is between two phases; then the sweep.
 
-What exactly each death leaves behind is told in test_crashes.py.
+The places inside a web request have their turn in test_killed_web.py. What exactly each death
+leaves behind is told in test_crashes.py.
 """
 
 from __future__ import annotations
@@ -12,48 +13,34 @@ import pytest
 from config.fail_points import POINTS
 from tests.recovery.conftest import WorkerProcess
 from tests.recovery.journeys import (
-    ANSWERED,
     JOURNEYS,
     LEASE_SECONDS,
-    Request,
+    WEB_POINTS,
+    WORKER_POINTS,
     Task,
-    decided,
     refunded_once,
 )
-from tests.recovery.worker import request
 from tests.sandboxes import SandboxErp, SandboxProvider
 from tests.workers import let_pass
 
-StartWorker = Callable[..., WorkerProcess]
 
-
-def started(start_worker: StartWorker, step: Request | Task, point: str) -> WorkerProcess:
-    """A process that has come to the point on its way through the step."""
-    if isinstance(step, Request):
-        worker = start_worker("request", *vars(step).values(), stop_at=point)
-    else:
-        worker = start_worker(step.verb, *step.arguments, stop_at=point)
-    return worker.reaches(point)
-
-
-def test_no_point_is_without_a_journey() -> None:
+def test_no_point_is_forgotten() -> None:
     assert list(JOURNEYS) == list(POINTS)
+    assert sorted([*WEB_POINTS, *WORKER_POINTS]) == sorted(POINTS)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", WORKER_POINTS)
 def test_killed_there_the_refund_comes_out_once(
     point: str,
-    start_worker: StartWorker,
+    start_worker: Callable[..., WorkerProcess],
     run_workers: Callable[..., None],
     provider: SandboxProvider,
     erp: SandboxErp,
 ) -> None:
     journey = JOURNEYS[point](provider)
-    provider.know_payments()
-    started(start_worker, journey.step, point).kill()
+    assert isinstance(journey.step, Task)
+    worker = start_worker(journey.step.verb, *journey.step.arguments, stop_at=point)
+    worker.reaches(point).kill()
     let_pass(LEASE_SECONDS)
-    if isinstance(journey.step, Request):
-        assert request(**vars(journey.step)) in ANSWERED
-    decided(journey.order)
     run_workers()
     assert refunded_once(journey.order, provider, erp) == []
