@@ -11,14 +11,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import signal
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -26,8 +24,15 @@ from types import FrameType
 from typing import Any
 
 from config.database_url import NoDatabase, require_database
-from config.embedded import EmbeddedServerError, ensure_server, stop_server
-from config.ports import HOST, is_answered, is_free
+from config.demo_place import DemoError, Place, environment_of
+from config.embedded import (
+    EmbeddedServerError,
+    ensure_server,
+    is_up,
+    revive_server,
+    stop_server,
+)
+from config.ports import HOST, is_answered
 from config.private_files import write_private
 from config.processes import (
     Processes,
@@ -41,71 +46,11 @@ from config.running_demo import environment_file
 
 READY_SECONDS = 120
 POLL_SECONDS = 0.2
-PORTS = {"PORT": 8000, "PROVIDER_PORT": 8001, "ERP_PORT": 8002}
-USERS = ("desk", "manager", "finance", "admin")
-TOKENS = ("integration", "online", "manager", "finance")
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class DemoError(RuntimeError):
-    """The demo cannot start; the text says what to do."""
 
 
 class Stopped(BaseException):
     """A signal has asked the demo to stop."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the demo lives: its data directory and its three ports."""
-
-    data_dir: Path
-    web_port: int
-    provider_port: int
-    erp_port: int
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Place:
-        """Read DATA_DIR, PORT, PROVIDER_PORT and ERP_PORT. Raises DemoError."""
-        ports = [_port(name, environment.get(name, str(PORTS[name]))) for name in PORTS]
-        if len(set(ports)) < len(ports):
-            raise DemoError(f"{', '.join(PORTS)} must be three different ports, not {ports}.")
-        data_dir = Path(environment.get("DATA_DIR", ".data")).absolute()
-        return cls(data_dir, *ports)
-
-    @property
-    def web(self) -> str:
-        """The product's address."""
-        return f"http://{HOST}:{self.web_port}"
-
-    @property
-    def provider(self) -> str:
-        """The sandbox provider's address."""
-        return f"http://{HOST}:{self.provider_port}"
-
-    @property
-    def erp(self) -> str:
-        """The sandbox ERP's address."""
-        return f"http://{HOST}:{self.erp_port}"
-
-    @property
-    def ready_file(self) -> Path:
-        """The file that is there exactly while everything is up."""
-        return self.data_dir / "demo.json"
-
-    def forget(self) -> None:
-        """Remove what says that a demo runs here."""
-        self.ready_file.unlink(missing_ok=True)
-        environment_file(self.data_dir).unlink(missing_ok=True)
-
-    def require_free_ports(self) -> None:
-        """Raise DemoError naming every port that somebody else uses."""
-        ports = zip(PORTS, (self.web_port, self.provider_port, self.erp_port), strict=True)
-        taken = [
-            f"port {port} (set {name} to another)" for name, port in ports if not is_free(port)
-        ]
-        if taken:
-            raise DemoError(f"Another program uses {' and '.join(taken)}.")
 
 
 def main() -> int:
@@ -134,7 +79,7 @@ def _run(place: Place) -> None:
     place.forget()
     place.require_free_ports()
     with _database(place.data_dir) as database_url:
-        own = _environment(place, database_url)
+        own = environment_of(place, database_url, os.environ)
         processes = Processes(place.data_dir, {**os.environ, **own})
         try:
             _start_sandboxes(place, processes)
@@ -142,7 +87,7 @@ def _run(place: Place) -> None:
             write_private(environment_file(place.data_dir), json.dumps(own, indent=2))
             _start_product(place, processes)
             _announce(place, database_url, accounts)
-            processes.watch()
+            processes.watch(partial(_look_after_database, place.data_dir))
         finally:
             place.forget()
             processes.stop()
@@ -207,47 +152,6 @@ def _announce(place: Place, database_url: str, accounts: Mapping[str, Any]) -> N
     print(f"\nAPI tokens and all addresses: {place.ready_file}", "Ctrl-C stops it.", sep="\n")
 
 
-def _environment(place: Place, database_url: str) -> dict[str, str]:
-    """What every process of the demo sees; nothing of the caller's may lead it elsewhere."""
-    secrets_path = place.data_dir / "secrets.json"
-    own = _secrets(secrets_path)
-    return {
-        "DJANGO_ENV": "demo",
-        "DJANGO_SETTINGS_MODULE": "config.settings",
-        "DATA_DIR": str(place.data_dir),
-        "DATABASE_URL": database_url,
-        "PORT": str(place.web_port),
-        "PROVIDER_PORT": str(place.provider_port),
-        "ERP_PORT": str(place.erp_port),
-        "ALLOWED_HOSTS": f"{HOST},localhost",
-        "SECRET_KEY": own["secret_key"],
-        "STRIPE_API_KEY": own["stripe_api_key"],
-        "STRIPE_API_BASE": place.provider,
-        "STRIPE_WEBHOOK_SECRET": own["stripe_webhook_secret"],
-        "ERP_URL": place.erp,
-        "DEMO_SECRETS": str(secrets_path),
-        "PYTHONUNBUFFERED": "1",
-        # A proxy of the caller's has no business between the product and its sandboxes.
-        "NO_PROXY": f"{HOST},localhost",
-        "no_proxy": f"{HOST},localhost",
-    }
-
-
-def _secrets(path: Path) -> dict[str, Any]:
-    """Return the data directory's secrets; drawn by lot once, then kept."""
-    if not path.exists():
-        drawn = {
-            "secret_key": secrets.token_urlsafe(50),
-            "stripe_api_key": f"sk_test_{secrets.token_hex(16)}",
-            "stripe_webhook_secret": f"whsec_{secrets.token_hex(24)}",
-            "passwords": {name: secrets.token_urlsafe(9) for name in USERS},
-            "tokens": {name: secrets.token_hex(20) for name in TOKENS},
-        }
-        write_private(path, json.dumps(drawn, indent=2))
-    kept: dict[str, Any] = json.loads(path.read_text())
-    return kept
-
-
 def _sandbox(name: str, module: str, port: int, data_dir: Path, *options: str) -> Program:
     command = [sys.executable, "-m", module, f"--port={port}", f"--data={data_dir / name}"]
     return Program(name, [*command, *options])
@@ -306,6 +210,18 @@ def _database(data_dir: Path) -> Iterator[str]:
         outlive_children()
 
 
+def _look_after_database(data_dir: Path) -> None:
+    """Start our own PostgreSQL again when it has died, at the address that everyone knows."""
+    if os.environ.get("DATABASE_URL") or is_up(data_dir):
+        return
+    print("PostgreSQL has ended and starts again")
+    try:
+        revive_server(data_dir)
+    except EmbeddedServerError as error:
+        # The next round tries again.
+        print(error, file=sys.stderr)
+
+
 @contextmanager
 def _only_demo(data_dir: Path) -> Iterator[None]:
     """Hold the data directory; the lock goes with this process, however it ends."""
@@ -317,12 +233,6 @@ def _only_demo(data_dir: Path) -> Iterator[None]:
                 f"A demo runs on {data_dir} already. Stop it, or choose another DATA_DIR."
             ) from None
         yield
-
-
-def _port(name: str, text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise DemoError(f"{name} must be a port number, not {text!r}.")
-    return int(text)
 
 
 def _stop_once(_number: int, _frame: FrameType | None) -> None:

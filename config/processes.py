@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,8 @@ POLL_SECONDS = 0.2
 STOP_SECONDS = 10
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 30.0
-# A program that lasted this long did not die of its start.
-STEADY_SECONDS = 60.0
+# A program that lasted this long did not die of its start: when it is killed, it comes back soon.
+STEADY_SECONDS = 15.0
 LOG_LINES_SHOWN = 15
 # From Linux's prctl.h.
 PR_SET_CHILD_SUBREAPER = 36
@@ -163,9 +163,13 @@ class Processes:
             if child.ended:
                 raise ProgramError(f"{child.name} ended:\n{_tail(child.log)}")
 
-    def watch(self) -> None:
-        """Start again whatever ends, until an exception (a signal's, say) ends the watch."""
+    def watch(self, look_after: Callable[[], None] = lambda: None) -> None:
+        """Start again whatever ends, until an exception (a signal's, say) ends the watch.
+
+        `look_after` is called in every round, for what the programs stand on.
+        """
         while True:
+            look_after()
             if any(child.revive() for child in self._children):
                 self._write_pids()
             self._reap_orphans()

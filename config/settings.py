@@ -238,6 +238,12 @@ OUTBOUND_TIMING = {
     "margin_seconds": 3,
 }
 
+# The longest a request of ours can travel before it takes effect at the counterpart.
+STRIPE_MAX_UNDER_WAY_SECONDS = int(os.environ.get("STRIPE_MAX_UNDER_WAY_SECONDS", "900"))
+ERP_MAX_UNDER_WAY_SECONDS = int(os.environ.get("ERP_MAX_UNDER_WAY_SECONDS", "900"))
+# A provider that refuses our credentials is asked again after this, not before.
+PROVIDER_HALT_SECONDS = int(os.environ.get("PROVIDER_HALT_SECONDS", "300"))
+
 # Name -> adapter. What each promises is declared in payments/capabilities.py.
 PAYMENT_PROVIDERS = {
     "stripe": "payments.providers.stripe.StripeProvider",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -16,9 +17,6 @@ from payments.providers import provider
 from payments.providers.base import PaymentOrder
 
 log = logging.getLogger(__name__)
-
-# A provider that refuses our credentials is asked again after this, not before.
-HALT = timedelta(minutes=5)
 
 
 def pay_operation(operation_id: int) -> int:
@@ -73,6 +71,7 @@ def order_of(task: PaymentTask) -> PaymentOrder:
 
 
 def _halt(name: str, reason: str) -> None:
+    until = timezone.now() + timedelta(seconds=settings.PROVIDER_HALT_SECONDS)
     ProviderHalt.objects.update_or_create(
-        provider=name, defaults={"reason": reason, "until": timezone.now() + HALT}
+        provider=name, defaults={"reason": reason, "until": until}
     )

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,12 @@ class Demo:
         assert row is not None
         return int(row[0])
 
+    def postmaster(self) -> psutil.Process:
+        """PostgreSQL's first process, the parent of its others."""
+        servers = [p for p in self.processes() if p.name() == "postgres"]
+        (first,) = [p for p in servers if p.ppid() not in {q.pid for q in servers}]
+        return first
+
     def clear(self) -> None:
         """End whatever a failed test has left."""
         if self.supervisor.poll() is None:
@@ -123,6 +130,19 @@ def _wait(condition: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.1)
+
+
+def _status(url: str) -> int:
+    """What an address answers with; 0 without an answer."""
+    with suppress(httpx.HTTPError):
+        return httpx.get(url, trust_env=False).status_code
+    return 0
+
+
+def _beats(demo: Demo) -> dict[str, datetime]:
+    """When each loop of the sweep was last alive."""
+    with psycopg.connect(demo.facts["database_url"]) as connection:
+        return dict(connection.execute("SELECT name, at FROM payments_heartbeat").fetchall())
 
 
 def _listening(process: psutil.Process) -> set[tuple[str, int]]:
@@ -181,6 +201,22 @@ def test_process_that_dies_is_started_again(demo: Demo) -> None:
     assert psutil.pid_exists(demo.pids()["money"])
     _wait(lambda: not any(worker.is_running() for worker in old_workers), STOP_SECONDS)
     assert [worker for worker in old_workers if worker.is_running()] == []
+
+
+def test_database_that_is_killed_is_started_again_and_everyone_finds_it(demo: Demo) -> None:
+    """Web, queues and sweep are the same processes before and after."""
+    orders, pids = demo.count_orders(), demo.pids()
+    postmaster = demo.postmaster()
+    postmaster.kill()
+    postmaster.wait()
+
+    _wait(lambda: _status(f"{demo.facts['web']}/readyz") == 200, READY_SECONDS)
+
+    assert demo.count_orders() == orders
+    before = _beats(demo)
+    _wait(lambda: all(_beats(demo)[loop] > at for loop, at in before.items()), READY_SECONDS)
+    assert all(_beats(demo)[loop] > at for loop, at in before.items())
+    assert demo.pids() == pids
 
 
 def test_second_demo_on_the_same_data_is_refused(demo: Demo) -> None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import psutil
 import psycopg
 import pytest
 
-from config.embedded import EmbeddedServerError, ensure_server, running, server_url, stop_server
+from config.embedded import (
+    EmbeddedServerError,
+    ensure_server,
+    is_up,
+    restart_server,
+    revive_server,
+    running,
+    server_url,
+    stop_server,
+)
 
 
 @pytest.fixture
@@ -78,6 +88,30 @@ def test_hasty_data_is_thrown_away_after_a_crash_and_kept_otherwise(data_dir: Pa
     url = ensure_server(data_dir, durable=False)
 
     assert _ask(url, "SELECT to_regclass('kept')") is None
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restart_keeps_address_and_data(
+    data_dir: Path, mode: Literal["fast", "immediate"]
+) -> None:
+    url = ensure_server(data_dir)
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS one")
+    assert restart_server(data_dir, mode) == url
+    assert _ask(url, "SELECT one FROM kept") == 1
+
+
+def test_a_dead_server_is_noticed_and_revived_at_its_address(data_dir: Path) -> None:
+    assert not is_up(data_dir)
+    url = ensure_server(data_dir)
+    assert is_up(data_dir)
+    _kill(data_dir)
+    assert not is_up(data_dir)
+
+    revive_server(data_dir)
+
+    assert is_up(data_dir)
+    assert _ask(url, "SELECT 1") == 1
 
 
 def test_server_is_started_once_and_stopped_by_who_started_it(data_dir: Path) -> None:

@@ -22,6 +22,11 @@ from tests.factories import OrderFactory
 pytestmark = pytest.mark.django_db
 
 
+def everything_beats() -> None:
+    for loop in health.LOOPS:
+        beat(loop)
+
+
 class TestHealthz:
     def test_it_answers_without_asking_the_database(
         self, client: Client, django_assert_num_queries: DjangoAssertNumQueries
@@ -41,7 +46,7 @@ class TestReadyz:
         assert answer.json()["checks"]["worker"] == {"ok": False, "last_beat_seconds": None}
 
     def test_it_is_ready_with_a_worker_and_nothing_overdue(self, client: Client) -> None:
-        beat("sweep")
+        everything_beats()
         factories.reserved()
         answer = client.get("/readyz")
         assert answer.status_code == 200
@@ -52,13 +57,22 @@ class TestReadyz:
             "due": True,
         }
 
-    def test_a_silent_worker_is_told(self, client: Client) -> None:
-        Heartbeat.objects.create(name="sweep", at=timezone.now() - timedelta(seconds=61))
+    @pytest.mark.parametrize("silent", health.LOOPS)
+    def test_a_silent_loop_is_told_though_the_other_lives(
+        self, client: Client, silent: str
+    ) -> None:
+        everything_beats()
+        Heartbeat.objects.filter(name=silent).update(at=timezone.now() - timedelta(seconds=61))
         checks = client.get("/readyz").json()["checks"]
         assert (checks["worker"]["ok"], checks["due"]["ok"]) == (False, True)
 
+    @pytest.mark.parametrize("alive", health.LOOPS)
+    def test_one_loop_alone_is_not_enough(self, client: Client, alive: str) -> None:
+        beat(alive)
+        assert client.get("/readyz").status_code == 503
+
     def test_work_that_nobody_looks_at_is_told(self, client: Client) -> None:
-        beat("sweep")
+        everything_beats()
         factories.reserved()
         PaymentTask.objects.update(next_look_at=timezone.now() - timedelta(minutes=6))
         answer = client.get("/readyz")
@@ -66,13 +80,13 @@ class TestReadyz:
         assert answer.json()["checks"]["due"]["oldest_seconds"] >= 360
 
     def test_money_that_a_person_hands_over_is_not_overdue_work(self, client: Client) -> None:
-        beat("sweep")
+        everything_beats()
         factories.reserved(OrderFactory.create(tenders=[factories.cash(10_000)]))
         PaymentTask.objects.update(next_look_at=timezone.now() - timedelta(days=1))
         assert client.get("/readyz").status_code == 200
 
     def test_a_missing_migration_is_told(self, client: Client) -> None:
-        beat("sweep")
+        everything_beats()
         ahead = health._migrations_on_disk() | {("returns", "9999_of_tomorrow")}
         with mock.patch.object(health, "_migrations_on_disk", return_value=ahead):
             answer = client.get("/readyz")
@@ -88,7 +102,7 @@ class TestReadyz:
 
 class TestMetrics:
     def test_this_machine_reads_figures_in_prometheus_text(self, client: Client) -> None:
-        beat("sweep")
+        everything_beats()
         factories.reserved()
         factories.received()
         answer = client.get("/metrics")

@@ -14,7 +14,16 @@ from pathlib import Path
 from config.embedded.programs import EmbeddedServerError
 from config.embedded.server import Server, StopMode
 
-__all__ = ["EmbeddedServerError", "ensure_server", "running", "server_url", "stop_server"]
+__all__ = [
+    "EmbeddedServerError",
+    "ensure_server",
+    "is_up",
+    "restart_server",
+    "revive_server",
+    "running",
+    "server_url",
+    "stop_server",
+]
 
 
 def ensure_server(data_dir: Path, *, durable: bool = True) -> str:
@@ -32,6 +41,31 @@ def server_url(data_dir: Path) -> str:
         if not server.running:
             raise EmbeddedServerError(f"No PostgreSQL runs for {server.data_dir}.")
         return server.url
+
+
+def is_up(data_dir: Path) -> bool:
+    """Whether the process that the server's own record names is alive; a quick look."""
+    return Server(data_dir.resolve()).has_a_living_postmaster
+
+
+def restart_server(data_dir: Path, mode: StopMode = "fast") -> str:
+    """Stop the server if it runs and start it again, on the same port; return its DATABASE_URL.
+
+    `immediate` is what a crash is to the server: no farewell, recovery at the next start. Raises
+    EmbeddedServerError.
+    """
+    with _exclusive(data_dir) as server:
+        server.stop(mode)
+        server.start(durable=server.record.durable, same_port=True)
+        server.provide_database()
+        return server.url
+
+
+def revive_server(data_dir: Path) -> None:
+    """Start a server that has died again, on the same port. Raises EmbeddedServerError."""
+    with _exclusive(data_dir) as server:
+        if not server.running:
+            server.start(durable=server.record.durable, same_port=True)
 
 
 def stop_server(data_dir: Path, mode: StopMode = "fast") -> None:

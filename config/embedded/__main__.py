@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL on the command line: `python -m config.embedded start|url|stop|run`.
+"""The embedded PostgreSQL on the command line: start, url, stop, restart, run.
 
 `psql "$(python -m config.embedded url)"` opens the server of the demo that is running, and
 `python -m config.embedded run COMMAND...` lends a command a server for as long as it runs.
@@ -15,11 +15,18 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
-from config.embedded import EmbeddedServerError, ensure_server, running, server_url, stop_server
+from config.embedded import (
+    EmbeddedServerError,
+    ensure_server,
+    restart_server,
+    running,
+    server_url,
+    stop_server,
+)
 
 
 def main() -> int:
-    """Start, name, stop or lend the PostgreSQL server of a data directory."""
+    """Start, name, stop, restart or lend the PostgreSQL server of a data directory."""
     options = _parser().parse_args()
     try:
         match options.action:
@@ -29,6 +36,8 @@ def main() -> int:
                 print(server_url(options.data_dir))
             case "stop":
                 stop_server(options.data_dir)
+            case "restart":
+                print(restart_server(options.data_dir, options.mode))
             case "run":
                 return _run(options.data_dir, options.command)
     except EmbeddedServerError as error:
@@ -66,6 +75,13 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("start", help="start the server unless it runs, print its DATABASE_URL")
     actions.add_parser("url", help="print the DATABASE_URL of the server that runs")
     actions.add_parser("stop", help="stop the server if it runs")
+    restart = actions.add_parser("restart", help="stop and start it, print its DATABASE_URL")
+    restart.add_argument(
+        "--mode",
+        choices=("fast", "immediate"),
+        default="fast",
+        help="immediate: as a crash would, with recovery at the start (default: fast)",
+    )
     run = actions.add_parser(
         "run", help="run a command with DATABASE_URL set, then stop the server"
     )

@@ -25,6 +25,7 @@ ROLE = DATABASE = "refund_desk"
 SUPERUSER = "postgres"
 START_SECONDS = 60
 ORPHAN_SECONDS = 10
+POLL_SECONDS = 0.1
 
 SETTINGS = {
     "listen_addresses": HOST,
@@ -79,13 +80,25 @@ class Server:
         pid = self._postmaster_pid()
         return any(process.pid == pid for process in self._processes())
 
-    def start(self, *, durable: bool) -> None:
-        """Start the server and wait until it answers; make its cluster first if there is none."""
+    @property
+    def has_a_living_postmaster(self) -> bool:
+        """Whether some process has the pid that postmaster.pid names: `running`, but cheaper."""
+        pid = self._postmaster_pid()
+        return pid is not None and psutil.pid_exists(pid)
+
+    def start(self, *, durable: bool, same_port: bool = False) -> None:
+        """Start the server and wait until it answers; make its cluster first if there is none.
+
+        With `same_port` it waits for its port, for those who have its address already. Raises
+        EmbeddedServerError.
+        """
         self._clear_remains(durable=durable)
         programs = reachable_programs(self.account, self.home)
         if not self.pgdata.exists():
             self._initialise(programs / "initdb")
-        if self.record.port == 0 or not is_free(self.record.port):
+        if same_port and self.record.port:
+            self._wait_for_port()
+        elif self.record.port == 0 or not is_free(self.record.port):
             self.record.port = any_free()
         self.record.durable = durable
         self._save()
@@ -114,6 +127,14 @@ class Server:
             if _is_missing(connection, "SELECT 1 FROM pg_database WHERE datname = %s", DATABASE):
                 connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(database, role))
 
+    def _wait_for_port(self) -> None:
+        """A client that tries again and again may happen to leave from just this port."""
+        deadline = time.monotonic() + START_SECONDS
+        while not is_free(self.record.port):
+            if time.monotonic() > deadline:
+                raise EmbeddedServerError(f"Somebody else uses port {self.record.port}.")
+            time.sleep(POLL_SECONDS)
+
     def _superuser_connection(self) -> Connection:
         deadline = time.monotonic() + START_SECONDS
         while True:
@@ -130,7 +151,7 @@ class Server:
                 # A server whose starter was killed may not have finished its recovery.
                 if "starting up" not in str(error) or time.monotonic() > deadline:
                     raise EmbeddedServerError(f"PostgreSQL does not answer: {error}") from error
-                time.sleep(0.1)
+                time.sleep(POLL_SECONDS)
 
     def _initialise(self, initdb: Path) -> None:
         """Make the cluster beside its place, so that half a cluster is never taken for a whole."""

@@ -25,6 +25,7 @@ class SandboxErp:
     capabilities = Capabilities(
         key_memory_seconds=None,
         lookup_lag_seconds=0,
+        max_under_way_seconds=settings.ERP_MAX_UNDER_WAY_SECONDS,
         repeat_is_harmless=True,
         two_steps=True,
         refusal_needs_a_person=True,
