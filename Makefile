@@ -1,27 +1,32 @@
 # make demo   the whole product on this machine, until Ctrl-C
 # make test   every test, on a real PostgreSQL
 # make check  style, types, import contracts, migrations, deployment settings
-# make lock   compile the two requirement locks again (needs uv)
+# make servers  what others wrote and `make test` tests against (no network: those are skipped)
+# make lock   compile the locks again (needs uv and npm)
 
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 DATA_DIR ?= .data
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+PIP_OPTIONS := install --quiet --disable-pip-version-check --require-hashes
+PIP_INSTALL := $(BIN)/python -m pip $(PIP_OPTIONS)
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+# Servers of others have locks and environments of their own: nothing of theirs is imported here.
+SERVER_LOCKS := tests/conformance/servers
+SERVERS := $(VENV)/servers
 THROW_AWAY := $(BIN)/python -c "import secrets; print(secrets.token_urlsafe(60))"
 
 export DATA_DIR
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test check lock browser clean
+.PHONY: demo test check lock browser servers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/product.stamp
 	@exec $(BIN)/python -m config.demo
 
-test: $(VENV)/tools.stamp browser
+test: $(VENV)/tools.stamp browser servers
 	@exec env DJANGO_ENV=test $(BIN)/python -m config.embedded --data-dir $(DATA_DIR)/test run \
 		$(BIN)/python -m pytest -n 2 --dist loadgroup
 
@@ -43,6 +48,8 @@ check: $(VENV)/tools.stamp
 lock:
 	$(UV_COMPILE) requirements.in --output-file requirements.txt
 	$(UV_COMPILE) requirements-dev.in --output-file requirements-dev.txt
+	$(UV_COMPILE) $(SERVER_LOCKS)/localstripe.in --output-file $(SERVER_LOCKS)/localstripe.txt
+	cd $(SERVER_LOCKS) && npm install --package-lock-only --silent
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -76,3 +83,26 @@ browser:
 			--yes --no-install-recommends chromium; } >/dev/null 2>&1 || true; \
 	fi; \
 	command -v chromium >/dev/null 2>&1 || echo "No Chromium here: the browser tests are skipped."
+
+# Two servers that speak Stripe's dialect and are not ours. Without them their tests are skipped;
+# where CI is set, the tests say that they are missing.
+servers: | $(BIN)/python
+	@$(MAKE) --silent --keep-going $(SERVERS)/localstripe/stamp $(SERVERS)/stateful-mock/stamp \
+		|| echo "Not every server of others could be installed: their tests are skipped."
+
+$(SERVERS)/localstripe/stamp: $(SERVER_LOCKS)/localstripe.txt | $(BIN)/python
+	$(BIN)/python -m venv --clear $(@D)
+	$(@D)/bin/python -m pip $(PIP_OPTIONS) --requirement $<
+	@touch $@
+
+$(SERVERS)/stateful-mock/stamp: $(addprefix $(SERVER_LOCKS)/,package.json package-lock.json .npmrc)
+	@if ! command -v npm >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] \
+			&& command -v apt-get >/dev/null 2>&1; then \
+		echo "Installing Node.js for a server of the conformance tests"; \
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install \
+			--yes --no-install-recommends nodejs npm; } >/dev/null 2>&1 || true; \
+	fi
+	mkdir -p $(@D)
+	cp $^ $(@D)
+	npm ci --silent --prefix $(@D)
+	@touch $@

@@ -13,7 +13,7 @@ from payments.providers import provider as cached_provider
 from payments.sandbox.process import SandboxProcess
 from reconciliation.erp import erp as cached_erp
 from tests.oracle import assert_oracle
-from tests.sandboxes import SandboxErp, SandboxProvider
+from tests.sandboxes import Credits, MoneyOuts, SandboxErp, SandboxProvider
 from tests.workers import run_until_done
 
 TOLD = "told"
@@ -93,8 +93,8 @@ def the_oracle_holds(request: pytest.FixtureRequest) -> Iterator[None]:
             for name in ("provider", "erp")
         )
         assert_oracle(
-            provider if isinstance(provider, SandboxProvider) else None,
-            erp if isinstance(erp, SandboxErp) else None,
+            provider if isinstance(provider, MoneyOuts) else None,
+            erp if isinstance(erp, Credits) else None,
         )
 
 

@@ -39,7 +39,7 @@ from returns.models import (
 from returns.models.orders import Balance
 from returns.return_request import Goodwill, Item, ReturnRequest
 from returns.states import TASK_FINAL, OperationState, TaskState
-from tests.sandboxes import Json, SandboxErp, SandboxProvider
+from tests.sandboxes import Credits, Json, MoneyOuts
 
 Refusal = TypeVar("Refusal", bound=RefundDeskError)
 Snapshot = set[tuple[str, str]]
@@ -48,8 +48,8 @@ Snapshot = set[tuple[str, str]]
 _NOT_HELD = (TaskState.SUCCEEDED, TaskState.RETURNED)
 
 
-def assert_oracle(provider: SandboxProvider | None = None, erp: SandboxErp | None = None) -> None:
-    """Assert all of it; without the sandboxes, what the database alone can answer."""
+def assert_oracle(provider: MoneyOuts | None = None, erp: Credits | None = None) -> None:
+    """Assert all of it; without the two, what the database alone can answer."""
     complaints = [
         *_about_balances(),
         *_about_operations(),

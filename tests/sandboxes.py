@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import httpx
 
@@ -11,6 +11,25 @@ from payments.sandbox.process import SandboxProcess
 from returns.models import Tender
 
 Json = dict[str, Any]
+
+
+@runtime_checkable
+class MoneyOuts(Protocol):
+    """What workers and the oracle need to know of any provider, ours or another's."""
+
+    def know_payments(self) -> None:
+        """Let the provider know every payment that our orders rest on."""
+
+    def ledger(self) -> list[Json]:
+        """Every money-out."""
+
+
+@runtime_checkable
+class Credits(Protocol):
+    """What the oracle needs to know of any ERP."""
+
+    def entries(self) -> list[Json]:
+        """Every credit entry, drafts included."""
 
 
 class Sandbox:

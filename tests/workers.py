@@ -17,7 +17,7 @@ from payments.models import PaymentTask, ProviderEvent, ProviderHalt
 from reconciliation.models import ErpPosting
 from reconciliation.sweeping import sweep
 from returns.states import TASK_FINAL, TaskState
-from tests.sandboxes import SandboxProvider
+from tests.sandboxes import MoneyOuts
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ def let_pass(seconds: float) -> None:
             model._default_manager.update(**moved)
 
 
-def run_until_done(provider: SandboxProvider, within_seconds: float = 3600) -> None:
+def run_until_done(provider: MoneyOuts, within_seconds: float = 3600) -> None:
     """Sweep until nothing is on its way any more, or until this much time has passed."""
     provider.know_payments()
     passed = 0.0
