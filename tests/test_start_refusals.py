@@ -71,6 +71,16 @@ def test_production_refuses_to_pay_by_a_sandbox(settings: Settings) -> None:
     assert codes() == []
 
 
+def test_production_refuses_to_fail_on_purpose(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIL_POINTS", "before-call=kill")
+    assert codes() == [], "outside of production that is what it is for"
+    settings.PRODUCTION = True
+    settings.STRIPE_API_BASE, settings.ERP_URL = "https://api.stripe.com", "https://erp.example"
+    assert codes() == ["refunds.E005"]
+
+
 # Before the settings are there.
 
 

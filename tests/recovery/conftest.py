@@ -59,6 +59,11 @@ class WorkerProcess:
         """What the verb returned."""
         return self._heard("result")
 
+    def ended(self) -> dict[str, Any]:
+        """What the verb returned as `result`, or what it raised as `error`."""
+        facts: dict[str, Any] = json.loads(self._lines.readline())
+        return facts
+
     def kill(self) -> None:
         """SIGKILL: no clean-up, no farewell; returns when it is dead."""
         self._process.kill()
@@ -91,16 +96,15 @@ def wait_until(fact: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="session")
-def door(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where workers are to be had; they work on the tests' own database."""
-    path = tmp_path_factory.mktemp("workers") / "door"
+@contextlib.contextmanager
+def open_door(path: Path, url: str) -> Iterator[Path]:
+    """Where workers are to be had that work on a database; none of them outlives it for long."""
     stem = subprocess.Popen(
         [sys.executable, "-m", "tests.recovery.worker", str(path)],
         cwd=PROJECT_ROOT,
         env={
             **os.environ,
-            "DATABASE_URL": database_url(),
+            "DATABASE_URL": url,
             "DJANGO_SETTINGS_MODULE": "config.settings",
         },
         stdout=subprocess.PIPE,
@@ -114,31 +118,44 @@ def door(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
         stem.wait()
 
 
+@pytest.fixture(scope="session")
+def door(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where workers are to be had; they work on the tests' own database."""
+    with open_door(tmp_path_factory.mktemp("workers") / "door", database_url()) as path:
+        yield path
+
+
+def worker_behind(
+    door: Path,
+    verb: str,
+    *arguments: object,
+    stop_at: str = "",
+    freezes: bool = False,
+    checks_its_lease: bool = True,
+    **overrides: object,
+) -> WorkerProcess:
+    """Start a worker on a verb; `stop_at` names a point of config/fail_points.py."""
+    names = ("STRIPE_API_BASE", "STRIPE_WEBHOOK_SECRET", "ERP_URL")
+    order = {
+        "verb": verb,
+        "arguments": arguments,
+        "stop_at": stop_at,
+        "freezes": freezes,
+        "checks_its_lease": checks_its_lease,
+        "settings": {name: getattr(settings, name) for name in names} | overrides,
+    }
+    return WorkerProcess(door, order)
+
+
 @pytest.fixture
 def start_worker(
     door: Path, transactional_db: None, provider: SandboxProvider, erp: SandboxErp
 ) -> Iterator[Callable[..., WorkerProcess]]:
-    """Start a worker on a verb; `stop_at` names a point of config/fail_points.py."""
+    """Start a worker on a verb, as `worker_behind` does; it is cleared away after the test."""
     started: list[WorkerProcess] = []
 
-    def start(
-        verb: str,
-        *arguments: object,
-        stop_at: str = "",
-        freezes: bool = False,
-        checks_its_lease: bool = True,
-        **overrides: object,
-    ) -> WorkerProcess:
-        names = ("STRIPE_API_BASE", "STRIPE_WEBHOOK_SECRET", "ERP_URL")
-        order = {
-            "verb": verb,
-            "arguments": arguments,
-            "stop_at": stop_at,
-            "freezes": freezes,
-            "checks_its_lease": checks_its_lease,
-            "settings": {name: getattr(settings, name) for name in names} | overrides,
-        }
-        started.append(WorkerProcess(door, order))
+    def start(verb: str, *arguments: object, **options: Any) -> WorkerProcess:
+        started.append(worker_behind(door, verb, *arguments, **options))
         return started[-1]
 
     yield start

@@ -114,5 +114,6 @@ def serve(path: str) -> None:
 
 if __name__ == "__main__":
     django.setup()
+    import_module("config.urls")
     import_module("tests.switches.switch").turn_off_from_environment()
     serve(sys.argv[1])
