@@ -292,7 +292,7 @@ def test_every_transaction_of_a_verb_is_tried_again_when_the_database_undoes_it(
 def test_what_is_tried_again_calls_nobody() -> None:
     retried = [
         (source, function)
-        for source in SOURCES
+        for source in _apps()
         for function in _functions(source)
         if RETRIES in _decorators(function)
     ]

@@ -39,7 +39,7 @@ from tests.recovery.journeys import (
     decided,
     refunded_once,
 )
-from tests.recovery.web import Web, environment, process_group, web_server
+from tests.recovery.web import Web, environment, program_group, web_server
 from tests.sandboxes import SandboxErp, SandboxProvider
 from tests.workers import let_pass
 
@@ -78,7 +78,7 @@ class Product:
         self.web: Web = stack.enter_context(web_server(log_dir / "web", environment(url)))
         start = stack.enter_context
         self._background: list[subprocess.Popen[bytes]] = [
-            start(process_group(log_dir / name, environment(url, **more), "manage.py", *command))
+            start(program_group(log_dir / name, environment(url, **more), "manage.py", *command))
             for name, more, command in (
                 ("money", {"Q_CLUSTER_NAME": "money", "QUEUE_WORKERS": "1"}, ["qcluster"]),
                 ("books", {"Q_CLUSTER_NAME": "books"}, ["qcluster"]),

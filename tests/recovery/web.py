@@ -30,7 +30,7 @@ def environment(database_url: str, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def process_group(
+def program_group(
     log: Path, environment: dict[str, str], *command: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program with all its children; at the end they are killed, and none gets a farewell."""
@@ -81,7 +81,7 @@ def web_server(log: Path, environment: dict[str, str]) -> Iterator[Web]:
         *("-m", "gunicorn", "config.wsgi:application", f"--bind={HOST}:{port}"),
         *("--worker-class=gthread", "--threads=4", "--no-control-socket"),
     ]
-    with process_group(log, environment, *command) as process:
+    with program_group(log, environment, *command) as process:
         web = Web(port)
         deadline = time.monotonic() + START_SECONDS
         while not web.is_ready():
