@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 import pytest
 from pytest_django import Settings
@@ -12,9 +13,14 @@ from payments.capabilities import BY_PROVIDER
 from payments.models import PaymentTask
 from payments.providers import provider as cached_provider
 from payments.providers.base import Provider
+from reconciliation.erp import erp as cached_erp
+from reconciliation.erp.base import Entry, Erp
+from returns.models import RefundOperation
+from tests.conformance.erps import ERPS, ErpCounterpart
 from tests.conformance.fault_proxy import FaultProxy, Mode, Seen
-from tests.conformance.providers import COUNTERPARTS, Json, MoneyOut, ProviderCounterpart
+from tests.conformance.providers import COUNTERPARTS, MoneyOut, ProviderCounterpart
 from tests.recovery.conftest import door, start_worker
+from tests.sandboxes import Json
 
 # The worker processes of the crash tests, to be killed here too.
 __all__ = ["door", "start_worker"]
@@ -90,3 +96,58 @@ def bench(
     cached_provider.cache_clear()
     yield provider_between
     cached_provider.cache_clear()
+
+
+@dataclass
+class ErpBench:
+    """One ERP's adapter, its counterpart and the proxy between them."""
+
+    counterpart: ErpCounterpart
+    proxy: FaultProxy
+
+    @property
+    def adapter(self) -> Erp:
+        """The adapter as the product would get it, reading its settings now."""
+        cached_erp.cache_clear()
+        return cached_erp()
+
+    def booked(self, reference: UUID) -> list[Entry]:
+        """Every entry under a reference, from the ERP's own books."""
+        return self.counterpart.entries(reference)
+
+    def entries(self) -> list[Json]:
+        """Every entry under the key of an operation of ours, as the oracle reads it."""
+        return [
+            {
+                "id": entry.entry,
+                "reference": entry.reference,
+                "amount": str(entry.amount_minor),
+                "currency": entry.currency,
+                "state": "posted" if entry.posted else "draft",
+            }
+            for key in RefundOperation.objects.values_list("operation_key", flat=True)
+            for entry in self.booked(key)
+        ]
+
+
+@pytest.fixture(scope="session", params=ERPS, ids=lambda counterpart: counterpart.name)
+def erp_between(request: pytest.FixtureRequest) -> Iterator[ErpBench]:
+    """One ERP for all tests of a process: each test has references of its own there."""
+    counterpart: ErpCounterpart = request.param
+    with counterpart.running() as url:
+        counterpart.url = url
+        with FaultProxy(url).listening() as proxy:
+            yield ErpBench(counterpart, proxy)
+
+
+@pytest.fixture
+def books(erp_between: ErpBench, settings: Settings) -> Iterator[ErpBench]:
+    """An ERP behind the proxy, and the product calling it."""
+    counterpart = erp_between.counterpart
+    settings.ERP_ADAPTER = counterpart.adapter
+    for name, value in counterpart.settings(erp_between.proxy.url).items():
+        setattr(settings, name, value)
+    erp_between.proxy.reset()
+    cached_erp.cache_clear()
+    yield erp_between
+    cached_erp.cache_clear()

@@ -75,11 +75,13 @@ class Answer:
 class Seen:
     """One line of the log; the status is what the counterpart said, None where it was not asked."""
 
-    method: str
-    target: str
-    idempotency_key: str | None
+    request: Request
     fault: Mode | None
     status: int | None = None
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return self.request.headers.get("idempotency-key")
 
 
 @dataclass
@@ -120,9 +122,9 @@ class FaultProxy:
             self._faults.append(_Fault(mode, pattern, times, seconds))
 
     def requests(self, pattern: str) -> list[Seen]:
-        """Those seen whose method and target have the pattern, oldest first."""
+        """Those seen whose text has the pattern, oldest first."""
         with self._lock:
-            return [seen for seen in self.seen if re.search(pattern, _line(seen))]
+            return [seen for seen in self.seen if re.search(pattern, seen.request.text)]
 
     def let_arrive(self) -> list[int]:
         """Forward what was `late`, now; the statuses that nobody is there to read."""
@@ -141,8 +143,7 @@ class FaultProxy:
         """The answer to send; None means hang up without one."""
         fault = self._take(request)
         mode = fault.mode if fault else None
-        key = request.headers.get("idempotency-key")
-        seen = Seen(request.method, request.target, key, mode)
+        seen = Seen(request, mode)
         with self._lock:
             self.seen.append(seen)
             if mode is Mode.LATE:
@@ -239,10 +240,6 @@ class _Connection(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
         """Silent: the log of the proxy says more."""
-
-
-def _line(seen: Seen) -> str:
-    return f"{seen.method} {seen.target}"
 
 
 def _of_the_message(headers: Mapping[str, str]) -> dict[str, str]:

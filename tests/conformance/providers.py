@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import httpx
 
@@ -16,8 +16,8 @@ from payments.capabilities import BY_PROVIDER
 from payments.outcomes import Capabilities
 from payments.sandbox.process import SandboxProcess
 from tests.conformance.foreign_servers import localstripe, stateful_mock
+from tests.sandboxes import Json
 
-Json = dict[str, Any]
 TEST_KEY = "sk_test_conformance"
 
 

@@ -1,6 +1,7 @@
-"""The Stripe adapter through Stripe's own SDK: what each thing that can happen is taken to mean.
+"""What is Stripe's own in its adapter: names, amounts, statuses and errors, as its SDK tells them.
 
-Against the sandbox as a real process; what the sandbox never says comes from a server that always
+What every provider's adapter must do is tested in tests/conformance, this one included. Here it
+meets the sandbox as a real process; what the sandbox never says comes from a server that always
 gives the same answer.
 """
 
@@ -20,14 +21,13 @@ import httpx
 import pytest
 from pytest_django import Settings
 
-from config.ports import HOST, any_free
+from config.ports import HOST
 from payments.outcomes import Absent, Accepted, Deferred, Outcome, Refused, Settled, Unknown
 from payments.providers.base import PaymentOrder
 from payments.providers.stripe import StripeProvider
 from tests.sandboxes import SandboxProvider
 
 PAYMENT = "pi_order"
-LOOK_UP = "GET /v1/refunds"
 
 
 def payment_order(**facts: Any) -> PaymentOrder:
@@ -125,18 +125,9 @@ def test_a_refund_can_be_made_and_found_on_a_charge(captured: SandboxProvider) -
     assert StripeProvider().find(order) == made
 
 
-def test_sending_the_same_order_again_moves_no_money_again(captured: SandboxProvider) -> None:
-    order = payment_order()
-    assert StripeProvider().pay(order) == StripeProvider().pay(order)
-    assert len(captured.ledger()) == 1
-
-
 @pytest.mark.parametrize(
     ("currency", "amount_minor", "on_the_wire"),
     [
-        ("EUR", 4784, "4784"),
-        ("JPY", 5800, "5800"),
-        ("KWD", 18_600, "18600"),
         # No decimals of their own, but two at Stripe.
         ("ISK", 5800, "580000"),
         ("UGX", 1, "100"),
@@ -184,41 +175,6 @@ def test_the_amount_is_named_even_when_it_is_nothing(captured: SandboxProvider) 
 # What an answer means, row by row.
 
 
-def test_nobody_listening_is_unknown(settings: Settings) -> None:
-    settings.STRIPE_API_BASE = f"http://{HOST}:{any_free()}"
-    adapter = StripeProvider()
-    assert_unknown(adapter.pay(payment_order()))
-    assert_unknown(adapter.find(payment_order()))
-
-
-@pytest.mark.parametrize(
-    ("fault", "refunds"),
-    [
-        ("drop_before", 0),
-        ("drop_after", 1),
-        ("error_before", 0),
-        ("error_after", 1),
-        ("garbage_after", 1),
-    ],
-)
-def test_without_a_clear_answer_it_is_unknown_and_sent_only_once(
-    captured: SandboxProvider, fault: str, refunds: int
-) -> None:
-    captured.fault(fault)
-    assert_unknown(StripeProvider().pay(payment_order()))
-    assert len(captured.ledger()) == refunds
-    assert len(captured.refund_requests()) == 1, "the SDK must not try again by itself"
-
-
-def test_an_answer_that_takes_too_long_is_unknown(
-    captured: SandboxProvider, settings: Settings
-) -> None:
-    settings.OUTBOUND_TIMING = {**settings.OUTBOUND_TIMING, "call_seconds": 4}
-    captured.fault("slow", seconds=30)
-    assert_unknown(StripeProvider().pay(payment_order()))
-    assert len(captured.ledger()) == 1
-
-
 def test_a_key_that_is_in_use_is_unknown(captured: SandboxProvider) -> None:
     order = payment_order()
     captured.fault("slow", seconds=30)
@@ -242,21 +198,6 @@ def test_the_saved_500_of_a_refund_that_was_made_stays_unknown_until_the_look_up
     assert StripeProvider().find(order) == Settled(the_one(captured)["refund"], 4784, "EUR")
 
 
-def test_the_same_key_with_other_parameters_is_unknown_and_an_alarm(
-    captured: SandboxProvider,
-) -> None:
-    order = payment_order()
-    StripeProvider().pay(order)
-    assert_unknown(StripeProvider().pay(replace(order, amount_minor=1)), alarm="key_conflict")
-    assert len(captured.ledger()) == 1
-
-
-def test_above_what_was_captured_is_refused(captured: SandboxProvider) -> None:
-    outcome = StripeProvider().pay(payment_order(amount_minor=10_001))
-    assert isinstance(outcome, Refused)
-    assert "greater than unrefunded amount" in outcome.reason
-
-
 def test_already_refunded_is_a_refusal_for_the_protocol_to_judge(
     captured: SandboxProvider,
 ) -> None:
@@ -277,14 +218,6 @@ def test_a_decline_is_refused(captured: SandboxProvider) -> None:
     outcome = StripeProvider().pay(payment_order())
     assert isinstance(outcome, Refused)
     assert outcome.code == "card_declined"
-    assert captured.ledger() == []
-
-
-def test_a_rate_limit_is_deferred_for_as_long_as_it_says(captured: SandboxProvider) -> None:
-    captured.fault("rate_limit", seconds=17)
-    outcome = StripeProvider().pay(payment_order())
-    assert isinstance(outcome, Deferred)
-    assert (outcome.retry_after_seconds, outcome.stops_account) == (17, False)
     assert captured.ledger() == []
 
 
@@ -357,17 +290,6 @@ def test_the_other_statuses_of_a_refund(
 # Looking up.
 
 
-def test_a_refund_is_found_on_a_later_page_among_others(captured: SandboxProvider) -> None:
-    order = payment_order(amount_minor=5)
-    made = StripeProvider().pay(order)
-    for _ in range(100):
-        StripeProvider().pay(payment_order(amount_minor=5))
-    assert StripeProvider().find(order) == made
-    pages = [seen for seen in captured.requests() if seen["method"] == "GET"]
-    assert len(pages) == 2
-    assert StripeProvider().find(payment_order(amount_minor=5)) == Absent()
-
-
 def test_a_refund_that_is_known_is_asked_for_by_its_id(captured: SandboxProvider) -> None:
     order = payment_order()
     made = StripeProvider().pay(order)
@@ -376,27 +298,15 @@ def test_a_refund_that_is_known_is_asked_for_by_its_id(captured: SandboxProvider
     assert captured.requests()[-1]["path"] == f"/v1/refunds/{made.reference}"
 
 
-def test_a_look_up_that_sees_nothing_is_absent(captured: SandboxProvider) -> None:
-    assert StripeProvider().find(payment_order()) == Absent()
+def test_a_payment_that_nobody_knows_was_never_refunded(provider: SandboxProvider) -> None:
     assert StripeProvider().find(payment_order(payment="pi_unknown")) == Absent()
 
 
-@pytest.mark.parametrize("fault", ["drop_before", "drop_after", "error_before", "garbage_after"])
-def test_a_look_up_without_an_answer_is_unknown_never_absent(
-    captured: SandboxProvider, fault: str
-) -> None:
-    captured.fault(fault, match=LOOK_UP)
-    assert_unknown(StripeProvider().find(payment_order()))
-
-
-def test_a_look_up_is_deferred_and_stopped_like_a_payment(captured: SandboxProvider) -> None:
-    captured.fault("rate_limit", match=LOOK_UP, seconds=9)
-    captured.fault("unauthorized", match=LOOK_UP)
-    limited, stopped = (StripeProvider().find(payment_order()) for _ in range(2))
-    assert isinstance(limited, Deferred)
-    assert limited.retry_after_seconds == 9
-    assert isinstance(stopped, Deferred)
-    assert stopped.stops_account
+def test_refused_credentials_stop_the_account_in_a_look_up_too(captured: SandboxProvider) -> None:
+    captured.fault("unauthorized", match="GET /v1/refunds")
+    outcome = StripeProvider().find(payment_order())
+    assert isinstance(outcome, Deferred)
+    assert outcome.stops_account
 
 
 def test_several_refunds_under_one_key_are_an_alarm_unless_only_one_moves_money(

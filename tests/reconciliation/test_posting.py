@@ -24,7 +24,6 @@ from tests.workers import at_once, let_pass
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG_ENOUGH_SECONDS = 16 * 60
-UNIQUE = pytest.mark.parametrize("unique", [True, False], ids=["unique", "not-unique"])
 
 
 @pytest.fixture
@@ -121,33 +120,7 @@ def test_nothing_is_posted_inside_a_transaction(paid: RefundOperation, erp: Sand
     assert erp.requests() == []
 
 
-# Lost answers (ER-01).
-
-
-@UNIQUE
-@pytest.mark.parametrize(
-    "lost",
-    ["drop_before", "drop_after", "error_before", "error_after", "garbage_after", "rate_limit"],
-)
-def test_a_lost_answer_to_either_step_ends_in_one_posted_entry(
-    paid: RefundOperation, erp: SandboxErp, lost: str, unique: bool
-) -> None:
-    erp.unique_reference(unique)
-    erp.fault(lost)
-    erp.fault(lost, match="/post")
-    assert post(paid) == TaskState.UNKNOWN
-    assert factories.fresh(paid).state == OperationState.PAID
-    post_later(paid)
-    assert factories.fresh(paid).state == OperationState.PAID
-    post_later(paid)
-    assert_posted_once(paid, erp)
-
-    # "Synchronise everything again" changes nothing.
-    before = erp.entries()
-    post_operations(list(RefundOperation.objects.values_list("pk", flat=True)))
-    let_pass(LONG_ENOUGH_SECONDS)
-    sweep(threads=1)
-    assert erp.entries() == before
+# Lost answers (ER-01); every one of them, to either step: tests/conformance.
 
 
 def test_a_draft_that_is_found_is_resumed_not_made_again(
