@@ -120,7 +120,9 @@ def _deciding(operation: RefundOperation, by: User, verb: str, body: object) -> 
 
 
 def paying(provider: SandboxProvider) -> Journey:
-    return _working(factories.reserved(), "payments.tasks:pay_operation")
+    operation = factories.reserved()
+    provider.know_payments()
+    return _working(operation, "payments.tasks:pay_operation")
 
 
 def asking(provider: SandboxProvider) -> Journey:
