@@ -166,6 +166,8 @@ def _gunicorn(port: int) -> list[str]:
         *(sys.executable, "-m", "gunicorn", "config.wsgi:application"),
         f"--bind={HOST}:{port}",
         *("--worker-class=gthread", "--workers=2", "--threads=8"),
+        # A worker that was killed is back at once: loading the product is done already.
+        "--preload",
         "--graceful-timeout=5",
         # Longer than clients keep idle connections, so that none is used as it is being closed.
         "--keep-alive=75",

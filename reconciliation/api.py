@@ -12,13 +12,17 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from reconciliation.mismatches import resolve
-from reconciliation.models import Mismatch
+from reconciliation.models import ErpPosting, Mismatch
+from reconciliation.posting import try_again
 from reconciliation.serializers import MismatchesQuery, MismatchSerializer, ResolutionBody
-from returns.api_access import key_of_return, person, require_on_record
+from returns.api import RETURN_KEY, operation_answer
+from returns.api_access import key_of_return, person, require_for_return, require_on_record
 from returns.api_errors import refusals
+from returns.errors import Missing
 from returns.paging import OldestFirst
 from returns.permissions import require
 from returns.request_body import read, read_query
+from returns.serializers import OperationSerializer
 
 
 class MismatchesView(ListAPIView[Mismatch]):
@@ -61,6 +65,26 @@ class ResolveView(APIView):
             operation_key=key_of_return(body["operation"]) if "operation" in body else None,
         )
         return Response(MismatchSerializer(_mismatches().get(pk=pk)).data)
+
+
+class PostAgainView(APIView):
+    @extend_schema(
+        operation_id="post_again",
+        summary="Have the ERP asked again about a credit that it has refused",
+        description="Once the cause is mended. The answer comes later: read the return again. "
+        "A credit that is not set aside is left as it is.",
+        parameters=[RETURN_KEY],
+        request=None,
+        responses={200: OperationSerializer, **refusals(404)},
+    )
+    def post(self, request: Request, key: str) -> Response:
+        by = person(request)
+        operation_key = require_for_return("resolve_mismatch", by=by, name=key)
+        posting = ErpPosting.objects.filter(operation__operation_key=operation_key).first()
+        if posting is None:
+            raise Missing("Nothing is to be posted for this return.", code="unknown_posting")
+        try_again(posting_id=posting.pk, by=by)
+        return Response(operation_answer(operation_key))
 
 
 def _mismatches() -> QuerySet[Mismatch]:

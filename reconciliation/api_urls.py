@@ -7,6 +7,7 @@ from django.urls import path
 from reconciliation import api
 
 urlpatterns = [
+    path("returns/<str:key>/post-again/", api.PostAgainView.as_view()),
     path("mismatches/", api.MismatchesView.as_view()),
     path("mismatches/<int:pk>/resolve/", api.ResolveView.as_view()),
 ]

@@ -16,7 +16,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
     """Many messages, one operation; the same message gets the first answer."""
     sales, crowd = stage.sell(), stage.crowd
     at_once = crowd.together(
-        [_messages(stage, sale) for sale in sales], stage.telling("four messages at once")
+        [messages(stage, sale) for sale in sales], stage.telling("four messages at once")
     )
     again = crowd.spread([_mail(stage, sale) for sale in sales], stage.telling("delivered again"))
     changed = crowd.spread(
@@ -49,7 +49,7 @@ def _mail(stage: Stage, sale: Sale) -> Call:
     return stage.taking_in(sale, "email", f"mail-{sale.number}")
 
 
-def _messages(stage: Stage, sale: Sale) -> list[Call]:
+def messages(stage: Stage, sale: Sale) -> list[Call]:
     """One mail that is delivered twice, a call, and a visit to the counter."""
     call = stage.taking_in(sale, "phone", f"call-{sale.number}")
     visit = stage.taking_in(sale, "counter", f"visit-{sale.number}")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator, Sequence
 
-import psutil
 import psycopg
 
-from reconciliation.drills.place import Demo
+from reconciliation.drills.own_processes import kill_own
 from reconciliation.drills.report import Check
 from reconciliation.drills.stage import POLL_SECONDS, Sale, Stage
 from reconciliation.drills.verdict import books
@@ -72,21 +69,11 @@ def _pay_and_kill(
     while len(struck) < len(operations) and time.monotonic() < deadline:
         paid = {refund["operation_key"] for refund in stage.provider.money_out(payments)}
         waiting = db.execute(_WAITING, [sorted(paid - struck)]).fetchall()
-        struck |= {key for key, worker in waiting if _kill(stage.demo, worker)}
+        struck |= {key for key, worker in waiting if kill_own(stage.demo, _pid(worker))}
         time.sleep(POLL_SECONDS)
     return len(struck)
 
 
-def _kill(demo: Demo, worker: str) -> bool:
-    """kill -9, after making sure that this is a process of this demo; False when it is not."""
-    pid = int(worker.rpartition(":")[2])
-    try:
-        process = psutil.Process(pid)
-        family = {pid, *(parent.pid for parent in process.parents())}
-        if "python" not in process.name() or not family & demo.program_pids():
-            return False
-        os.kill(pid, signal.SIGKILL)
-        psutil.wait_procs([process], timeout=POLL_SECONDS)
-    except psutil.NoSuchProcess:
-        return False
-    return True
+def _pid(worker: str) -> int:
+    """Of a worker's name, as it stands on an attempt: host and pid."""
+    return int(worker.rpartition(":")[2])

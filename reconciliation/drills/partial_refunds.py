@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciliation.drills.crowd import Answer
+from reconciliation.drills.crowd import Answer, Call
 from reconciliation.drills.report import Check
 from reconciliation.drills.stage import Sale, Stage, require
 from reconciliation.drills.verdict import books
@@ -23,7 +23,7 @@ def run(stage: Stage) -> tuple[Check, ...]:
     sales = stage.sell([(currency, total) for currency, (total, *_) in AMOUNTS.items()])
     operations = _goodwill(stage, sales)
     answers = stage.crowd.together(
-        [[stage.approving(key, _part(sale)) for key in operations[sale]] for sale in sales],
+        [[stage.approving(key, part_of(sale)) for key in operations[sale]] for sale in sales],
         stage.telling("eight approvals at once"),
     )
     agreed = {
@@ -47,22 +47,13 @@ def run(stage: Stage) -> tuple[Check, ...]:
         Check("approvals in all", FIT * stage.size, len(agreed)),
         Check("operations posted", FIT * stage.size, posted),
         Check("others withdrawn at the end", (AT_ONCE - FIT) * stage.size, withdrawn),
-        *books(stage, agreed, _part),
+        *books(stage, agreed, part_of),
     )
 
 
 def _goodwill(stage: Stage, sales: list[Sale]) -> dict[Sale, list[str]]:
     """Eight inspected operations for each sale, each over 30 % of it."""
-    messages = [
-        stage.taking_in(
-            sale,
-            "phone",
-            f"call-{sale.number}-{n}",
-            goodwill={"case": f"{sale.number}-{n}", "amount": _part(sale)},
-        )
-        for sale in sales
-        for n in range(AT_ONCE)
-    ]
+    messages = [asking_for_a_part(stage, sale, n) for sale in sales for n in range(AT_ONCE)]
     taken = stage.crowd.spread(messages, stage.telling("taken in"))
     require(taken, "taking goodwill in")
     keys = [answer.body["operation"] for answer in taken]
@@ -70,7 +61,14 @@ def _goodwill(stage: Stage, sales: list[Sale]) -> dict[Sale, list[str]]:
     return {sale: keys[AT_ONCE * place : AT_ONCE * (place + 1)] for place, sale in enumerate(sales)}
 
 
-def _part(sale: Sale) -> str:
+def asking_for_a_part(stage: Stage, sale: Sale, n: int) -> Call:
+    """The n-th message about 30 % of a sale, as goodwill for a case of its own."""
+    goodwill = {"case": f"{sale.number}-{n}", "amount": part_of(sale)}
+    return stage.taking_in(sale, "phone", f"call-{sale.number}-{n}", goodwill=goodwill)
+
+
+def part_of(sale: Sale) -> str:
+    """30 % of what was paid, in major units."""
     return AMOUNTS[sale.currency][1]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -21,6 +21,8 @@ class Demo:
     erp: str
     database_url: str
     tokens: dict[str, str]
+    # What its processes see beyond the caller's environment.
+    environment: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def running_in(cls, data_dir: Path) -> Demo:
@@ -28,6 +30,7 @@ class Demo:
         path = data_dir / "demo.json"
         try:
             facts = json.loads(path.read_text())
+            environment = json.loads((data_dir / "environment.json").read_text())
             return cls(
                 data_dir=data_dir,
                 web=facts["web"],
@@ -35,6 +38,7 @@ class Demo:
                 erp=facts["erp"],
                 database_url=facts["database_url"],
                 tokens=facts["tokens"],
+                environment=environment,
             )
         except FileNotFoundError:
             raise DrillError(
@@ -43,7 +47,18 @@ class Demo:
         except (OSError, ValueError, KeyError) as error:
             raise DrillError(f"{path} cannot be read: {error!r}") from error
 
-    def program_pids(self) -> set[int]:
-        """The pids of the demo's programs; their children are not among them."""
+    @property
+    def lease_seconds(self) -> float:
+        """How long a worker holds what it is working on."""
+        return float(self.environment["OUTBOUND_LEASE_SECONDS"])
+
+    @property
+    def longest_way_seconds(self) -> float:
+        """How long a request may travel to a counterpart, as the demo's adapters declare it."""
+        names = ("STRIPE_MAX_UNDER_WAY_SECONDS", "ERP_MAX_UNDER_WAY_SECONDS")
+        return min(float(self.environment[name]) for name in names)
+
+    def programs(self) -> dict[str, int]:
+        """The demo's programs by name and their pids; their children are not among them."""
         pids: dict[str, int] = json.loads((self.data_dir / "processes.json").read_text())
-        return set(pids.values())
+        return pids

@@ -22,6 +22,14 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """One figure that nothing is expected of."""
+
+    name: str
+    value: int | float
+
+
+@dataclass(frozen=True)
 class Report:
     """The figures of one drill."""
 
@@ -30,6 +38,8 @@ class Report:
     processes: int
     seconds: float
     checks: tuple[Check, ...]
+    figures: tuple[Figure, ...] = ()
+    seed: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -43,10 +53,15 @@ class Report:
     def table(self) -> str:
         """The report for people."""
         title = f"{self.drill}: {self.orders} orders, {self.processes} processes"
+        if self.seed is not None:
+            title += f", seed {self.seed}"
         rows = [f"{f'{title}, {self.seconds:.1f} s':<{_WIDTH}}expected     found"]
         for check in self.checks:
             verdict = "ok" if check.ok else "WRONG"
             rows.append(
                 f"  {check.name:<{_WIDTH - 2}}{check.expected:>8}  {check.found:>8}  {verdict}"
             )
+        rows += [f"  {figure.name:<{_WIDTH}}{figure.value:>8}" for figure in self.figures]
+        if self.figures:
+            rows.append("VERDICT: all is right" if self.ok else "VERDICT: WRONG")
         return "\n".join(rows)

@@ -33,6 +33,10 @@ class Sale:
     currency: str
     total: str
 
+    @property
+    def total_minor(self) -> int:
+        return money.parse(self.total, self.currency)
+
 
 @dataclass
 class Stage:
@@ -49,7 +53,7 @@ class Stage:
         self.provider = SandboxProvider(self.demo.provider)
         self.erp = SandboxErp(self.demo.erp)
         # No drill meets the orders of another, or of an earlier run.
-        self._run = f"{datetime.now(UTC):%y%m%d%H%M%S}{secrets.token_hex(2)}".upper()
+        self.run = f"{datetime.now(UTC):%y%m%d%H%M%S}{secrets.token_hex(2)}".upper()
 
     def telling(self, what: str) -> Progress:
         """A progress report under a heading."""
@@ -59,26 +63,28 @@ class Stage:
 
     def sell(self, totals: Sequence[tuple[str, str]] = TOTALS) -> list[Sale]:
         """As many new orders as the drill wants, their payments known to the provider."""
-        sales = [self._sale(index, *totals[index % len(totals)]) for index in range(self.size)]
-        self.provider.register_payments(
-            [
-                {
-                    "payment": sale.payment,
-                    "amount": money.parse(sale.total, sale.currency),
-                    "currency": sale.currency,
-                }
-                for sale in sales
-            ]
-        )
-        orders = [self._order(sale) for sale in sales]
+        sales = [self.sale(index, *totals[index % len(totals)]) for index in range(self.size)]
+        self.register_payments(sales)
+        orders = [self.ordering(sale) for sale in sales]
         require(self.crowd.spread(orders, self.telling("orders")), "taking an order in")
         return sales
 
-    def _sale(self, index: int, currency: str, total: str) -> Sale:
-        name = f"{self._run}-{index:05d}"
+    def sale(self, index: int, currency: str, total: str) -> Sale:
+        """The drill's sale of this index, of a total in major units; nobody knows it yet."""
+        name = f"{self.run}-{index:05d}"
         return Sale(f"DRILL-{name}", f"pi_drill_{name}", currency, total)
 
-    def _order(self, sale: Sale) -> Call:
+    def register_payments(self, sales: Iterable[Sale]) -> None:
+        """Let the provider know what was paid for these sales."""
+        self.provider.register_payments(
+            [
+                {"payment": sale.payment, "amount": sale.total_minor, "currency": sale.currency}
+                for sale in sales
+            ]
+        )
+
+    def ordering(self, sale: Sale) -> Call:
+        """The shop tells of a sale."""
         body = {
             "currency": sale.currency,
             "placed_at": datetime.now(UTC).isoformat(),
@@ -144,10 +150,13 @@ class Stage:
         approvals = [self.approving(key, sale.total) for key, sale in operations.items()]
         require(self.crowd.spread(approvals, self.telling("approved")), "approving")
 
+    def withdrawing(self, operation: str) -> Call:
+        """The customer does not want it any more."""
+        return self._step(operation, "withdraw", "online", {"reason": "the drill is over"})
+
     def withdraw(self, operations: Iterable[str]) -> int:
         """Take what stays unpaid back off people's worklists; how many could be."""
-        body = {"reason": "the drill is over"}
-        calls = [self._step(key, "withdraw", "online", body) for key in operations]
+        calls = [self.withdrawing(key) for key in operations]
         answers = self.crowd.spread(calls, self.telling("withdrawn"))
         return sum(answer.accepted for answer in answers)
 

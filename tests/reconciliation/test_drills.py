@@ -18,7 +18,7 @@ from pytest_django import Settings
 
 from config.demo import _gunicorn
 from reconciliation.drills.crowd import IDLE_SECONDS, Call, Crowd
-from reconciliation.drills.killed_worker import _kill
+from reconciliation.drills.own_processes import kill_own
 from reconciliation.drills.place import Demo, DrillError
 from reconciliation.drills.report import Check, Report
 from reconciliation.drills.stage import Sale, Stage
@@ -163,7 +163,7 @@ def test_a_silent_provider_speaks_again_and_its_faults_are_gone(
 def test_no_process_is_killed_that_is_not_the_demos_own(tmp_path: Path) -> None:
     (tmp_path / "processes.json").write_text(json.dumps({"money": 1}))
     demo = Demo(tmp_path, "", "", "", "", {})
-    assert not _kill(demo, "elsewhere:999999999")
+    assert not kill_own(demo, 999_999_999)
 
 
 def test_a_report_is_right_when_every_figure_is() -> None:
