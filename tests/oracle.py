@@ -22,6 +22,7 @@ from django.db.models import Sum
 from django_q.models import OrmQ
 
 from payments import webhooks
+from payments.capabilities import BY_PROVIDER
 from payments.models import Heartbeat, PaymentTask, ProviderEvent
 from payments.providers.stripe import TIMES_HUNDRED_AT_STRIPE
 from reconciliation.models import ErpPosting, Mismatch
@@ -206,7 +207,10 @@ def _open() -> Any:
 
 
 def _about_the_provider(ledger: list[Json]) -> Iterator[str]:
-    tasks = {str(task.wire_key): task for task in PaymentTask.objects.filter(provider="stripe")}
+    by_person = [name for name, declared in BY_PROVIDER.items() if declared.by_person]
+    tasks = {
+        str(task.wire_key): task for task in PaymentTask.objects.exclude(provider__in=by_person)
+    }
     told = " ".join(_open().values_list("detail", flat=True))
     payments_in_question = set(_open().values_list("payment_id", flat=True))
     money_out: defaultdict[str, list[Json]] = defaultdict(list)

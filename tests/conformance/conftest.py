@@ -17,7 +17,7 @@ from reconciliation.erp import erp as cached_erp
 from reconciliation.erp.base import Entry, Erp
 from returns.models import RefundOperation
 from tests.conformance.erps import ERPS, ErpCounterpart
-from tests.conformance.fault_proxy import FaultProxy, Mode, Seen
+from tests.conformance.fault_proxy import FaultProxy, Mode
 from tests.conformance.providers import COUNTERPARTS, MoneyOut, ProviderCounterpart
 from tests.recovery.conftest import door, start_worker
 from tests.sandboxes import Json
@@ -46,9 +46,10 @@ class ProviderBench:
     def fault_of_a_look_up(self, mode: Mode, *, seconds: float = 1) -> None:
         self.proxy.fault(mode, self.counterpart.looks_up, seconds=seconds)
 
-    def payments_asked_for(self) -> list[Seen]:
-        """Every request to pay, answered or not."""
-        return self.proxy.requests(self.counterpart.pays)
+    def keys_sent(self) -> list[str | None]:
+        """The key of every request to pay, answered or not, oldest first."""
+        seen = self.proxy.requests(self.counterpart.pays)
+        return [self.counterpart.key_of(each.request) for each in seen]
 
     def money_out(self, payment: str) -> list[MoneyOut]:
         return self.counterpart.money_out(payment)

@@ -79,10 +79,6 @@ class Seen:
     fault: Mode | None
     status: int | None = None
 
-    @property
-    def idempotency_key(self) -> str | None:
-        return self.request.headers.get("idempotency-key")
-
 
 @dataclass
 class _Fault:

@@ -80,7 +80,9 @@ def _needed(path: Path) -> None:
     """Skip, or in continuous integration fail, where it is not installed."""
     if path.exists():
         return
-    reason = f"{path.relative_to(sys.prefix)} is not installed: `make servers` needs a network"
+    reason = (
+        f"{path.relative_to(INSTALLED.parent)} is not installed: `make servers` needs a network"
+    )
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -15,6 +15,7 @@ import httpx
 from payments.capabilities import BY_PROVIDER
 from payments.outcomes import Capabilities
 from payments.sandbox.process import SandboxProcess
+from tests.conformance.fault_proxy import Request
 from tests.conformance.foreign_servers import localstripe, stateful_mock
 from tests.sandboxes import Json
 
@@ -49,6 +50,10 @@ class ProviderCounterpart(ABC):
     currencies: ClassVar[tuple[str, ...]] = ("USD", "JPY", "KWD")
     refuses_over_refunds: ClassVar[bool] = True
     url = ""
+
+    def key_of(self, request: Request) -> str | None:
+        """The idempotency key of a request, wherever this provider wants it."""
+        return request.headers.get("idempotency-key")
 
     @property
     def honours_keys(self) -> bool:
