@@ -220,7 +220,8 @@ Q_CLUSTER = {
     "queue_limit": 16,
     "bulk": 4,
     "poll": 0.2,
-    "save_limit": 1000,
+    # Nobody reads what has gone well, and each that ends locks and loads all that are kept.
+    "save_limit": 20,
     "catch_up": False,
     "scheduler": False,
     "ALT_CLUSTERS": {

@@ -27,8 +27,8 @@ from reconciliation.drills.window import Window
 
 TICK_SECONDS = 0.5
 # Between two deeds, on average: quick enough for a short run, not all the time in a long one.
-LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 1.5, 5.0
-ORDERS_A_SECOND_OF_PAUSE = 300
+LEAST_PAUSE_SECONDS, MOST_PAUSE_SECONDS = 1.5, 6.0
+ORDERS_A_SECOND_OF_PAUSE = 250
 # Twice through the deck at least, however few orders there are.
 LEAST_ROUNDS = 2
 EVENTS_HELD_SECONDS = 3.0
