@@ -21,6 +21,9 @@ from tests.sandboxes import Json
 class ErpCounterpart(ABC):
     """An ERP company to test an adapter against; what is in its books already does no harm.
 
+    An ERP that can be told to keep references unique is two of these, one of each kind. A first
+    request that commits after our look-up needs nothing of the ERP: the proxy holds it back.
+
     `creates`, `posts`, `deletes` and `looks_up` are patterns of requests, searched in method,
     target and body. `unique_reference`: whether it refuses a second entry under one reference.
     """

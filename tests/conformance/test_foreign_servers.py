@@ -32,6 +32,17 @@ def test_a_foreign_server_listens_on_loopback_only_and_ends_with_its_test(
         httpx.get(running.url)
 
 
+def test_their_locks_are_hashed_and_name_no_registry() -> None:
+    lock, npm_lock = (
+        (foreign_servers.LAUNCHERS / name).read_text()
+        for name in ("localstripe.txt", "package-lock.json")
+    )
+    assert "://" not in lock
+    assert '"resolved"' not in npm_lock
+    assert "--hash=sha256:" in lock
+    assert '"integrity": "sha512-' in npm_lock
+
+
 def test_one_server_forgets_keys_at_once_and_pays_too_much_and_one_does_neither() -> None:
     """What the two are for: with the first, nothing but our own rules is in the way."""
     declared = {
