@@ -20,10 +20,12 @@ proxy in between, so nothing has to be built into the counterpart:
             return {"EXAMPLE_URL": url}
 
         def capture(self, amount_minor: int, currency: str) -> str:
-            return self.post("/payments", amount=amount_minor, currency=currency)["id"]
+            facts = {"amount": amount_minor, "currency": currency}
+            return httpx.post(f"{self.url}/payments", json=facts).json()["id"]
 
         def money_out(self, payment: str) -> list[MoneyOut]:
-            return [MoneyOut(r["id"], r["key"], ...) for r in self.get("/refunds", of=payment)]
+            refunds = httpx.get(f"{self.url}/payments/{payment}/refunds").json()
+            return [MoneyOut(reference=refund["id"], ...) for refund in refunds]
 
     test_provider_contract.py   the adapter alone: what each thing that can happen is taken to mean
     test_provider_protocol.py   the whole product with it: one money-out per key, whatever is lost
