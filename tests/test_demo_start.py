@@ -130,9 +130,9 @@ def demo() -> Iterator[Demo]:
         yield demo
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def brisk_demo() -> Iterator[Demo]:
-    """One whose leases end soon, so that what they guard is seen soon."""
+    """One for all drills; its leases end soon, so that what they guard is seen soon."""
     with _running(BRISK) as demo:
         yield demo
 
@@ -260,13 +260,13 @@ def test_second_demo_on_the_same_data_is_refused(demo: Demo) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_every_single_drill_ends_well(demo: Demo) -> None:
+def test_every_single_drill_ends_well(brisk_demo: Demo) -> None:
     """Real processes, real connections, a real kill -9; judged by the sandboxes' own books."""
     for name in DRILLS:
-        ended = _drill(demo, name, "--orders", "4")
+        ended = _drill(brisk_demo, name, "--orders", "4")
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
         assert "HTTP 5xx or no answer" in ended.stdout
-    assert _states_of_drills(demo.facts) == {"posted", "cancelled"}
+    assert _states_of_drills(brisk_demo.facts) == {"posted", "cancelled"}
 
 
 @pytest.mark.timeout(600)

@@ -16,7 +16,7 @@ from statistics import median, quantiles
 from reconciliation.drills.aftermath import Aftermath
 from reconciliation.drills.armed_workers import ArmedWorkers
 from reconciliation.drills.balance_sheet import weigh
-from reconciliation.drills.chaos import Chaos
+from reconciliation.drills.chaos import DATABASE_KILL, DATABASE_RESTART, Chaos
 from reconciliation.drills.evidence import gather, seconds_to_resolve
 from reconciliation.drills.insistence import Insistence
 from reconciliation.drills.partial_refunds import AMOUNTS
@@ -111,8 +111,12 @@ class Soak:
         yield from _faults("provider", self._stage.provider)
         yield from _faults("ERP", self._stage.erp)
         yield from _counted("", self._aftermath.done)
-        yield from _counted("", self._chaos.done)
-        yield from _counted("at a fail point: ", self._armed.struck())
+        harm, struck = self._chaos.done, self._armed.struck()
+        yield Figure("database restarts", harm[DATABASE_RESTART] + harm[DATABASE_KILL])
+        killed = [*_named(harm, "killed"), *_named(struck, "kill ")]
+        yield Figure("programs and workers killed", sum(killed) - harm[DATABASE_KILL])
+        yield from _counted("  ", harm)
+        yield from _counted("  at a fail point: ", struck)
         yield Figure("requests that clients sent again", self._ask.repeated)
         yield from _times(seconds_to_resolve(self._stage, self._window))
 
@@ -141,6 +145,10 @@ def _faults(where: str, sandbox: Sandbox) -> Iterator[Figure]:
     hit = sandbox.faults_hit()
     yield Figure(f"faults that hit at the {where}", hit.total())
     yield from _counted("  ", hit)
+
+
+def _named(counts: Counter[str], word: str) -> list[int]:
+    return [times for name, times in counts.items() if word in name]
 
 
 def _counted(heading: str, counts: Counter[str]) -> Iterator[Figure]:
