@@ -24,14 +24,13 @@ from payments.models import PaymentTask
 from payments.recovery import due_payments
 from reconciliation.dispatch import due_postings
 from reconciliation.models import ErpPosting, Mismatch
+from reconciliation.sweeping import LOOPS
 from returns.api_access import person
 from returns.models import RefundOperation, RefusedAttempt
 from returns.permissions import may
 
 # The sweep beats about once a second; a pass over many slow answers takes longer.
 WORKER_SILENT_SECONDS = 60
-# The two loops of `manage.py sweep`: one that lives does not speak for the other.
-LOOPS = ("sweep", "books")
 # What is due is looked at within seconds; after this long nobody is looking.
 DUE_TOO_LONG_SECONDS = 5 * 60
 
@@ -66,7 +65,7 @@ def _checks() -> dict[str, dict[str, Any]]:
     if unapplied:
         # Its tables may not even exist.
         return checks
-    silent_seconds = _longest_silence_seconds()
+    silent_seconds = heartbeat.longest_silence_seconds(LOOPS)
     due_seconds = oldest_due_seconds()
     checks["worker"] = {
         "ok": silent_seconds is not None and silent_seconds < WORKER_SILENT_SECONDS,
@@ -77,14 +76,6 @@ def _checks() -> dict[str, dict[str, Any]]:
         "oldest_seconds": round(due_seconds, 1),
     }
     return checks
-
-
-def _longest_silence_seconds() -> float | None:
-    """Of the loops that look after money and books; None when one has never beaten."""
-    ages = heartbeat.ages()
-    if any(name not in ages for name in LOOPS):
-        return None
-    return max(ages[name] for name in LOOPS)
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.utils import timezone
 
 from payments.models import Heartbeat
@@ -16,3 +18,14 @@ def ages() -> dict[str, float]:
     """Seconds since each process was last alive."""
     now = timezone.now()
     return {beat.name: (now - beat.at).total_seconds() for beat in Heartbeat.objects.all()}
+
+
+def longest_silence_seconds(names: Collection[str]) -> float | None:
+    """Since the one of these processes that has been silent longest was last alive.
+
+    None when one has never been alive: a process that lives does not speak for another.
+    """
+    known = ages()
+    if any(name not in known for name in names):
+        return None
+    return max(known[name] for name in names)

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from payments import recovery
 from reconciliation import dispatch, mismatches, posting
 
+# The two loops of `manage.py sweep --every`, by the names under which they say that they live.
+MONEY_LOOP, BOOKS_LOOP = LOOPS = ("sweep", "books")
+
 log = logging.getLogger(__name__)
 
 

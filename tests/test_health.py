@@ -16,6 +16,7 @@ from rest_framework.authtoken.models import Token
 from config import health
 from payments.heartbeat import beat
 from payments.models import Heartbeat, PaymentTask
+from reconciliation.sweeping import LOOPS
 from tests import factories
 from tests.factories import OrderFactory
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def everything_beats() -> None:
-    for loop in health.LOOPS:
+    for loop in LOOPS:
         beat(loop)
 
 
@@ -57,7 +58,7 @@ class TestReadyz:
             "due": True,
         }
 
-    @pytest.mark.parametrize("silent", health.LOOPS)
+    @pytest.mark.parametrize("silent", LOOPS)
     def test_a_silent_loop_is_told_though_the_other_lives(
         self, client: Client, silent: str
     ) -> None:
@@ -66,7 +67,7 @@ class TestReadyz:
         checks = client.get("/readyz").json()["checks"]
         assert (checks["worker"]["ok"], checks["due"]["ok"]) == (False, True)
 
-    @pytest.mark.parametrize("alive", health.LOOPS)
+    @pytest.mark.parametrize("alive", LOOPS)
     def test_one_loop_alone_is_not_enough(self, client: Client, alive: str) -> None:
         beat(alive)
         assert client.get("/readyz").status_code == 503
@@ -178,6 +179,7 @@ class TestApiDocument:
             ("/api/v1/returns/{key}/approve/", "post"),
             ("/api/v1/returns/{key}/reject/", "post"),
             ("/api/v1/returns/{key}/withdraw/", "post"),
+            ("/api/v1/returns/{key}/post-again/", "post"),
             ("/api/v1/payments/", "get"),
             ("/api/v1/payments/{id}/", "get"),
             ("/api/v1/payments/{id}/query/", "post"),

@@ -11,12 +11,15 @@ from django.utils import timezone
 
 from reconciliation import mismatches
 from reconciliation.mismatches import DOUBT_BEFORE_A_PERSON
-from reconciliation.models import Mismatch
+from reconciliation.models import ErpPosting, Mismatch
+from reconciliation.posting import open_postings
+from reconciliation.tasks import post_operations
 from returns.models import RefundOperation, RefusedAttempt
-from returns.states import TaskState
+from returns.states import OperationState, TaskState
 from tests import factories
 from tests.api_client import Api
 from tests.oracle import nothing_changes
+from tests.sandboxes import SandboxErp, SandboxProvider
 
 pytestmark = pytest.mark.django_db
 
@@ -164,3 +167,38 @@ class TestResolving:
             answer = resolved(manager, Mismatch.objects.get(), resolution="chase", reason="x")
         assert (answer.status, answer.code) == (403, "role")
         assert RefusedAttempt.objects.get().verb == "resolve_mismatch"
+
+
+class TestPostingAgain:
+    def path(self, operation: RefundOperation) -> str:
+        return f"returns/{operation.operation_key}/post-again/"
+
+    @pytest.mark.django_db(transaction=True)
+    def test_finance_has_a_refused_credit_tried_again(
+        self, finance: Api, provider: SandboxProvider, erp: SandboxErp
+    ) -> None:
+        operation = factories.reserved()
+        provider.know_payments()
+        factories.pay(operation)
+        open_postings()
+        erp.fault("closed_period")
+        post_operations([operation.pk])
+        refused = ErpPosting.objects.get(operation=operation)
+        assert refused.state == TaskState.STUCK
+
+        assert finance.post(self.path(operation)).status == 200
+
+        post_operations([operation.pk])
+        assert factories.fresh(operation).state == OperationState.POSTED
+        with nothing_changes():
+            assert finance.post(self.path(operation)).body["state"] == "posted"
+
+    def test_only_finance_may_and_only_where_something_is_posted(
+        self, finance: Api, manager: Api
+    ) -> None:
+        operation = factories.received()
+        answer = manager.post(self.path(operation))
+        assert (answer.status, answer.code) == (403, "role")
+        answer = finance.post(self.path(operation))
+        assert (answer.status, answer.code) == (404, "unknown_posting")
+        assert finance.post("returns/R-999999/post-again/").code == "unknown_return"

@@ -16,6 +16,7 @@ from pytest_django import Settings
 from payments.heartbeat import beat
 from payments.models import ProviderHalt
 from reconciliation.erp import erp as cached_erp
+from reconciliation.sweeping import LOOPS
 from tests.sandboxes import SandboxErp, SandboxProvider
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
@@ -42,7 +43,8 @@ def findings(*, well: bool = False) -> dict[str, Any]:
 @pytest.fixture
 def well(provider: SandboxProvider, erp: SandboxErp) -> None:
     """Everything is as it should be."""
-    beat("sweep")
+    for loop in LOOPS:
+        beat(loop)
 
 
 @pytest.mark.usefixtures("well")

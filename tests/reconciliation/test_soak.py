@@ -33,7 +33,10 @@ from tests.sandboxes import SandboxProvider
 
 KEY, BACK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 REFUND = {
-    "operation_key": KEY, "payment": "pi_1", "amount": 4_990, "currency": "eur",
+    "operation_key": KEY,
+    "payment": "pi_1",
+    "amount": 4_990,
+    "currency": "eur",
     "status": "succeeded",
 }
 CREDIT = {"reference": KEY, "amount": "49.90", "currency": "EUR", "state": "posted"}

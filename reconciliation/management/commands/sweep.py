@@ -18,7 +18,7 @@ from django.db import connection
 
 from payments import recovery
 from payments.heartbeat import beat
-from reconciliation.sweeping import sweep, sweep_books
+from reconciliation.sweeping import BOOKS_LOOP, MONEY_LOOP, sweep, sweep_books
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["every"] is None:
-            report = self._once("sweep", partial(sweep, options["threads"]))
+            report = self._once(MONEY_LOOP, partial(sweep, options["threads"]))
+            beat(BOOKS_LOOP)
             self._tell(report, as_json=options["json"])
             return
         stop = threading.Event()
@@ -50,7 +51,8 @@ class Command(BaseCommand):
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stopped)
-        loops = (("sweep", partial(recovery.sweep, options["threads"])), ("books", sweep_books))
+        money, books = partial(recovery.sweep, options["threads"]), sweep_books
+        loops: tuple[tuple[str, Pass], ...] = ((MONEY_LOOP, money), (BOOKS_LOOP, books))
         with ThreadPoolExecutor(len(loops)) as pool:
             for name, one_pass in loops:
                 pool.submit(self._repeat, name, one_pass, stop, options)

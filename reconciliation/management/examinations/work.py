@@ -15,6 +15,7 @@ from payments.recovery import due_payments
 from reconciliation.dispatch import due_postings
 from reconciliation.management.examinations.finding import Finding
 from reconciliation.models import ErpPosting
+from reconciliation.sweeping import LOOPS
 from returns.states import TaskState
 
 # The sweep shows a sign of life every second; one pass over slow answers takes longer.
@@ -47,7 +48,7 @@ def _queue(name: str) -> Finding:
 
 
 def _sweep() -> Finding:
-    silence = heartbeat.ages().get("sweep")
+    silence = heartbeat.longest_silence_seconds(LOOPS)
     alive = silence is not None and silence < _MOST_SILENCE_SECONDS
     return Finding(
         "sweep",
