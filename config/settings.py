@@ -45,8 +45,16 @@ def _database(url: str) -> dict[str, Any]:
         "PORT": address.port or "",
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        # A lost connection must not leave a lock behind for long.
-        "OPTIONS": {"options": "-c idle_in_transaction_session_timeout=60000"},
+        "OPTIONS": {
+            # A lost connection must not leave a lock behind for long.
+            "options": "-c idle_in_transaction_session_timeout=60000",
+            # Nor may anybody wait for ever on one whose other end has gone without a word.
+            "connect_timeout": 10,
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 60_000,
+        },
     }
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
 from types import TracebackType
@@ -113,8 +114,9 @@ class Chaos:
             self._thaw()
             if time.monotonic() >= due_at:
                 name, deed = self._next_card()
-                if deed(window):
-                    self.done[name] += 1
+                # What was to be struck may just have died of something else.
+                with suppress(psutil.NoSuchProcess):
+                    self.done[name] += deed(window)
                 due_at = time.monotonic() + self._pause_seconds * self._lot.uniform(0.5, 1.5)
             time.sleep(TICK_SECONDS)
 

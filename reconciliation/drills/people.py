@@ -117,9 +117,7 @@ class People:
                 case.agreed = case.agreed or answer.accepted
                 if not answer.accepted and answer.body.get("code") != "insufficient_balance":
                     raise DrillError(f"An approval was answered with {answer}")
-            self.misfits += sum(case.agreed for case in group) != scenario.fit * (
-                len(group) // scenario.returns
-            )
+            self.misfits += sum(case.agreed for case in group) != scenario.fit
 
     def _approvals(self, group: Sequence[Case]) -> Group:
         managers = ("manager", "manager2")[: _at_the_same_moment(group[0])]
