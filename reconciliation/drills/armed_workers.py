@@ -76,8 +76,13 @@ class ArmedWorkers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill them all; none is started again."""
         for process in self._running:
             _end(process)
+        self._running = []
 
     def tend(self) -> None:
         """Start again what has ended, continue what has slept past its lease."""

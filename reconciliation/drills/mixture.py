@@ -86,6 +86,7 @@ class Soak:
             self._look()
             self._tell(f"{min(start + WAVE, len(plans))} of {len(plans)} orders")
         self._chaos.come_to_an_end()
+        self._armed.stop()
         self._stage.say("nothing is broken any more; waiting for the rest")
         self._settle()
 
