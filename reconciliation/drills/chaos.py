@@ -196,6 +196,8 @@ class Chaos:
 
 def _is_embedded(demo: Demo) -> bool:
     """Whether the demo's database is its own: nobody else's is restarted."""
+    if not (demo.data_dir / "postgres.json").exists():
+        return False
     try:
         return _embedded(demo, "url") == demo.database_url
     except DrillError:

@@ -22,6 +22,7 @@ from config import fail_points
 from payments.sandbox.provider import Provider
 from reconciliation.drills import armed_workers, mixture
 from reconciliation.drills.balance_sheet import RETURNED, Due, Evidence, Standing, weigh
+from reconciliation.drills.chaos import DATABASE_KILL, DATABASE_RESTART, Chaos
 from reconciliation.drills.crowd import Call, Crowd
 from reconciliation.drills.insistence import Insistence
 from reconciliation.drills.place import Demo, DrillError
@@ -146,6 +147,16 @@ def test_the_extra_workers_fail_points_exist_and_can_be_read() -> None:
     assert set(armed_workers.POINTS) - fail_points.POINTS.keys() == set()
     acts = [fail_points._read(rule) for rule in armed_workers._rules(0.02, 34.0).split(",")]
     assert {act.point for act in acts} == set(armed_workers.POINTS)
+
+
+def test_a_database_that_is_not_the_demos_own_is_left_alone(tmp_path: Path) -> None:
+    demo = Demo(tmp_path, "", "", "", "postgresql://elsewhere/refunds", {})
+    lot = Random(1)  # noqa: S311
+    chaos = Chaos(demo, mock.Mock(), mock.Mock(), lot, 20)
+    assert not chaos.owns_database
+    deeds = {name for name, _ in chaos._deck}
+    assert "money killed" in deeds
+    assert deeds & {DATABASE_RESTART, DATABASE_KILL} == set()
 
 
 def test_a_request_without_an_answer_is_sent_again(
