@@ -19,6 +19,15 @@ from tests.workers import run_until_done
 TOLD = "told"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--driver",
+        default="",
+        metavar="MODULE:CLASS",
+        help="the refund system under test in tests/drivable (default: this product)",
+    )
+
+
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Say a figure that belongs into the summary of the run, whichever process the test ran in."""
@@ -82,14 +91,15 @@ def run_workers(
 @pytest.fixture(autouse=True)
 def the_oracle_holds(request: pytest.FixtureRequest) -> Iterator[None]:
     """Asserts the oracle after every test that uses the database."""
+    asked_for = set(request.fixturenames)
     for name in ("transactional_db", "db", "provider", "erp"):
         # Taken first, so that they are still there at the end.
-        if name in request.fixturenames:
+        if name in asked_for:
             request.getfixturevalue(name)
     yield
-    if {"transactional_db", "db"} & set(request.fixturenames) or _marked(request):
+    if {"transactional_db", "db"} & asked_for or _marked(request):
         provider, erp = (
-            request.getfixturevalue(name) if name in request.fixturenames else None
+            request.getfixturevalue(name) if name in asked_for else None
             for name in ("provider", "erp")
         )
         assert_oracle(
