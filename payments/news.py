@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db.models import Q
 from django.utils import timezone
 
@@ -47,7 +49,7 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
     if task.state == TaskState.SUCCEEDED and contradicts:
         return _ask(task, "succeeded and failed in the same second: the look-up decides")
     if task.state in TASK_FINAL:
-        return _about_a_final_payment(task, news)
+        return _about_a_final_payment(task, news, occurred_at)
     if contradicts or same_second:
         return _ask(task, "the look-up decides")
     before = task.state
@@ -76,9 +78,19 @@ def _about_another_refund(task: PaymentTask, news: ProviderNews) -> tuple[Standi
     return Standing.APPLIED, f"a second refund {news.provider_refund} under our key"
 
 
-def _about_a_final_payment(task: PaymentTask, news: ProviderNews) -> tuple[Standing, str]:
+def _about_a_final_payment(
+    task: PaymentTask, news: ProviderNews, occurred_at: datetime
+) -> tuple[Standing, str]:
+    """What is said of a payment that has ended; "paid" after a no is an alarm.
+
+    Not so where a look-up has brought the end of this very refund, and the event, older than that,
+    comes behind it.
+    """
     paid_after_all = isinstance(news.says, Settled | Accepted) and task.state != TaskState.SUCCEEDED
-    if paid_after_all:
-        outbound.raise_attention(task, "paid_after_refusal")
-        return Standing.APPLIED, "says paid, but the payment had been given up"
-    return Standing.APPLIED, "nothing new"
+    if not paid_after_all:
+        return Standing.APPLIED, "nothing new"
+    ended_at = task.finished_at if task.provider_refund else None
+    if ended_at is not None and occurred_at <= ended_at:
+        return Standing.IGNORED, "older than the end that is known"
+    outbound.raise_attention(task, "paid_after_refusal")
+    return Standing.APPLIED, "says paid, but the payment had been given up"

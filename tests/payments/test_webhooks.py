@@ -368,6 +368,27 @@ def test_paid_after_all_though_given_up_is_for_a_person(
     assert item.kind == Mismatch.Kind.PAYMENT_WITHOUT_OPERATION
 
 
+def test_an_older_event_that_comes_behind_the_look_up_raises_no_alarm(
+    task: PaymentTask, provider: SandboxProvider
+) -> None:
+    """Found by the soak: a refund that the bank refused could not be approved again."""
+    provider.know_payments()
+    provider.fault("pending")
+    dispatch.pay(task.pk)
+    (refund,) = provider.ledger()
+    provider.move_refund(refund["refund"], "failed")
+    let_pass(60)
+    dispatch.pay(task.pk)
+    assert state(task) == TaskState.DECLINED
+
+    created, failed = real_events(provider)
+
+    assert created["data"]["object"]["status"] == "pending"
+    assert told(created) == Standing.IGNORED
+    assert told(failed) == Standing.APPLIED
+    assert PaymentTask.objects.get(pk=task.pk).attention == ""
+
+
 @pytest.mark.parametrize(
     ("fact", "kind"),
     [
