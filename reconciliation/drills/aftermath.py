@@ -44,15 +44,15 @@ class Aftermath:
         self._window = window
         self.done: Counter[str] = Counter()
 
-    def look(self, cases: Mapping[str, Case]) -> int:
-        """Do what is due now; how many returns have come to their end."""
+    def look(self, cases: Mapping[str, Case]) -> list[Case]:
+        """Do what is due now; the returns that have not come to their end."""
         seen = self._states()
         waiting = [case for key, case in cases.items() if not is_at_its_end(case, seen[key].state)]
         self._let_the_bank_decide([case for case in waiting if _is_held(case, seen)])
         self._send_back([case for case in waiting if _comes_back_now(case, seen)])
         self._approve_again([case for case in waiting if _is_owed(case, seen)])
         self._look_after_what_is_stuck({case.operation: seen[case.operation] for case in waiting})
-        return len(cases) - len(waiting)
+        return waiting
 
     def _states(self) -> dict[str, Seen]:
         rows = self._window.rows(_STATES, [f"DRILL-{self._stage.run}-%"])

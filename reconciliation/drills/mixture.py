@@ -37,6 +37,8 @@ LOOK_SECONDS = 1.0
 QUIET_SECONDS = 240
 # Items of finance open and close by themselves with the next pass of the sweep.
 BOOKKEEPING_SECONDS = 30
+# So many are named when something has gone wrong.
+MOST_NAMED = 10
 SHARES = [(currency, total) for currency, (total, *_) in AMOUNTS.items()]
 
 
@@ -74,7 +76,7 @@ class Soak:
         self._people = People(stage, self._ask)
         self._aftermath = Aftermath(stage, self._ask, window)
         self._cases: dict[str, Case] = {}
-        self._at_their_end = 0
+        self._waiting: list[Case] = []
         if not chaos.owns_database:
             stage.say("the database is not the demo's own: it is not restarted")
 
@@ -122,22 +124,24 @@ class Soak:
         yield from _times(seconds_to_resolve(self._stage, self._window))
 
     def _look(self) -> None:
-        self._at_their_end = self._aftermath.look(self._cases)
+        self._waiting = self._aftermath.look(self._cases)
 
     def _settle(self) -> None:
         deadline = time.monotonic() + QUIET_SECONDS
-        while self._at_their_end < len(self._cases) and time.monotonic() < deadline:
+        while self._waiting and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
-            before = self._at_their_end
+            before = len(self._waiting)
             self._look()
-            if self._at_their_end != before:
+            if len(self._waiting) != before:
                 deadline = time.monotonic() + QUIET_SECONDS
                 self._tell("resolving")
+        for case in self._waiting[:MOST_NAMED]:
+            self._stage.say(f"order {case.sale.number}, {case.operation} is not at its end")
 
     def _tell(self, what: str) -> None:
         broken = self._chaos.done.total() + self._armed.struck().total()
         self._stage.say(
-            f"{what}; {self._at_their_end} of {len(self._cases)} returns at their end, "
+            f"{what}; {len(self._waiting)} of {len(self._cases)} returns not at their end yet, "
             f"{broken} times something was killed, frozen or restarted"
         )
 
