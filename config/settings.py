@@ -268,6 +268,12 @@ STRIPE_LIVE_MODE = PRODUCTION
 ERP_ADAPTER = "reconciliation.erp.sandbox.SandboxErp"
 ERP_URL = os.environ.get("ERP_URL", "http://127.0.0.1:8002")
 
+# Settlement files by the name of their source: whose account they are about, and their format.
+SETTLEMENT_SOURCES = {
+    name: {"account": account, "format": f"reconciliation.statements.known_formats.{name.upper()}"}
+    for name, account in {"sandbox": "stripe", "stripe": "stripe", "adyen": "adyen"}.items()
+}
+
 # Major units: (one manager alone up to, two different managers up to).
 APPROVAL_LIMITS = {
     "EUR": ("5000", "20000"),

@@ -25,6 +25,8 @@ MAY: dict[str, frozenset[str]] = {
     "hand_over": frozenset({DESK, MANAGER, FINANCE}),
     "view_mismatches": frozenset({FINANCE, ADMIN}),
     "resolve_mismatch": frozenset({FINANCE, ADMIN}),
+    "import_settlement": frozenset({FINANCE, ADMIN, INTEGRATION}),
+    "reconcile": frozenset({FINANCE, ADMIN}),
 }
 
 
