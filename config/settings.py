@@ -268,6 +268,8 @@ STRIPE_LIVE_MODE = PRODUCTION
 ERP_ADAPTER = "reconciliation.erp.sandbox.SandboxErp"
 ERP_URL = os.environ.get("ERP_URL", "http://127.0.0.1:8002")
 
+# Nothing is reported missing while it may still come: a line or a credit may lag this much.
+RECONCILIATION_GRACE_SECONDS = int(os.environ.get("RECONCILIATION_GRACE_SECONDS", "3600"))
 # Settlement files by the name of their source: whose account they are about, and their format.
 SETTLEMENT_SOURCES = {
     name: {"account": account, "format": f"reconciliation.statements.known_formats.{name.upper()}"}

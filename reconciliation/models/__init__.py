@@ -2,6 +2,7 @@
 
 from reconciliation.models.mismatches import Mismatch
 from reconciliation.models.postings import ErpPosting, PostingAttempt
+from reconciliation.models.runs import DailyTotal, ReconciliationRun
 from reconciliation.models.statements import (
     ErpEntry,
     SettlementImport,
@@ -10,10 +11,12 @@ from reconciliation.models.statements import (
 )
 
 __all__ = [
+    "DailyTotal",
     "ErpEntry",
     "ErpPosting",
     "Mismatch",
     "PostingAttempt",
+    "ReconciliationRun",
     "SettlementImport",
     "SettlementLine",
     "SettlementRefusal",

@@ -10,6 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from payments.models import PaymentTask, ProviderEvent
 from reconciliation.models.postings import ErpPosting
+from reconciliation.models.runs import ReconciliationRun
+from reconciliation.models.statements import ErpEntry, SettlementLine
 from returns.models import RefundOperation, guards
 
 
@@ -46,7 +48,7 @@ class Mismatch(models.Model):
         RIGHTED = "righted", _("has become right by itself")
 
     # The same fact found again is the same mismatch.
-    fingerprint = models.CharField(max_length=200, unique=True)
+    fingerprint = models.CharField(max_length=320, unique=True)
     kind = models.CharField(max_length=32, choices=Kind.choices)
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.OPEN)
     operation = models.ForeignKey(
@@ -61,6 +63,24 @@ class Mismatch(models.Model):
     posting = models.ForeignKey(
         ErpPosting, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
     )
+    # What a reconciliation run has compared: the row it is about, and the figures of both sides.
+    run = models.ForeignKey(
+        ReconciliationRun,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="mismatches",
+    )
+    subject = models.CharField(max_length=250, blank=True)
+    line = models.ForeignKey(
+        SettlementLine, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
+    )
+    entry = models.ForeignKey(
+        ErpEntry, on_delete=models.PROTECT, null=True, blank=True, related_name="mismatches"
+    )
+    day = models.DateField(null=True, blank=True)
+    expected_minor = models.BigIntegerField(null=True, blank=True)
+    found_minor = models.BigIntegerField(null=True, blank=True)
     at_stake_minor = models.BigIntegerField(default=0)
     currency = models.CharField(max_length=3, blank=True)
     detail = models.TextField()
@@ -84,9 +104,10 @@ class Mismatch(models.Model):
             )
         ]
         indexes = [
-            models.Index("opened_at", "id", name="mismatch_open", condition=Q(status="open"))
+            models.Index("opened_at", "id", name="mismatch_open", condition=Q(status="open")),
+            models.Index("kind", "subject", name="mismatch_subject", condition=~Q(subject="")),
         ]
-        triggers = [guards.kept(), guards.fixed("fingerprint", "kind", "opened_at")]
+        triggers = [guards.kept(), guards.fixed("fingerprint", "kind", "subject", "opened_at")]
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} · {self.operation or self.fingerprint}"

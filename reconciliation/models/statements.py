@@ -85,6 +85,12 @@ class SettlementLine(models.Model):
         indexes = [
             models.Index("provider", "refund", name="settlement_line_refund"),
             models.Index("at", name="settlement_line_at"),
+            models.Index(
+                "provider",
+                "payment",
+                name="settlement_chargeback",
+                condition=Q(kind__in=["chargeback", "chargeback_reversed"]),
+            ),
         ]
         triggers = guards.append_only()
 
