@@ -270,7 +270,19 @@ ERP_URL = os.environ.get("ERP_URL", "http://127.0.0.1:8002")
 
 # Nothing is reported missing while it may still come: a line or a credit may lag this much.
 RECONCILIATION_GRACE_SECONDS = int(os.environ.get("RECONCILIATION_GRACE_SECONDS", "3600"))
+# When the last month is reconciled every night, in the store's zone; empty for never.
+RECONCILE_AT = os.environ.get("RECONCILE_AT", "" if DJANGO_ENV == "test" else "03:00")
+RECONCILE_DAYS = 30
+# Settlement files that come through a page; larger ones are for the command.
+SETTLEMENT_UPLOAD_MAX_BYTES = 50 * 1024 * 1024
+FILE_UPLOAD_HANDLERS = [
+    "reconciliation.uploads.TooLargeIsRefused",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 # Settlement files by the name of their source: whose account they are about, and their format.
+# The list that a provider gives over its API is about the account that bears the name of the
+# provider: its files must be declared for that account, so that both may overlap.
 SETTLEMENT_SOURCES = {
     name: {"account": account, "format": f"reconciliation.statements.known_formats.{name.upper()}"}
     for name, account in {"sandbox": "stripe", "stripe": "stripe", "adyen": "adyen"}.items()

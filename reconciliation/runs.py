@@ -8,23 +8,42 @@ from datetime import date, timedelta
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from reconciliation.matching import findings, scope
-from reconciliation.matching.scope import Subjects, Window
+from reconciliation.matching import findings, first_sight, scope
+from reconciliation.matching.scope import Window
 from reconciliation.models import DailyTotal, Mismatch, ReconciliationRun
+from returns import locking
 from returns.errors import Invalid, WrongState
 from returns.permissions import require
+from returns.timeline import refusals_are_recorded
 
-# A run that has not finished by then was killed; the next one takes its place.
-LONGEST_RUN = timedelta(hours=6)
+# The name of the lock that a run holds from its beginning to its end.
+RECONCILING = "reconciling"
+# More days than this in one run are a typing error.
+MOST_DAYS = 3660
 
+State = ReconciliationRun.State
 Say = Callable[[str], None]
+Collect = Callable[[Window, Say], None]
 
 
-def reconcile(
-    *, first: date, last: date, by: User | None, collect: Callable[[Window, Say], None]
-) -> ReconciliationRun:
+@refusals_are_recorded("reconcile")
+def ask(*, first: date, last: date, by: User) -> ReconciliationRun:
+    """Ask for a run over these days; whoever runs what is due takes it up.
+
+    Asking for what waits already gives that run. Raises NotAllowed (role), Invalid for days that
+    are none, and WrongState while another run waits or is under way.
+    """
+    require(by, "reconcile")
+    _refuse_odd_days(first, last)
+    waiting = ReconciliationRun.objects.filter(state=State.WAITING, first=first, last=last).first()
+    return waiting or _create(State.WAITING, first, last, by)
+
+
+@refusals_are_recorded("reconcile")
+def reconcile(*, first: date, last: date, by: User | None, collect: Collect) -> ReconciliationRun:
     """Compare the three sides of everything from `first` to `last`, days of the store.
 
     `collect` brings in what provider and ERP list for the window; it runs outside any transaction.
@@ -33,40 +52,74 @@ def reconcile(
     """
     if by is not None:
         require(by, "reconcile")
+    _refuse_odd_days(first, last)
+    with locking.only_one(RECONCILING) as mine:
+        if not mine:
+            raise WrongState("Another reconciliation is under way; wait for it to finish.")
+        _end_what_was_killed()
+        return _carry_out(_create(State.RUNNING, first, last, by), collect)
+
+
+def take_up(collect: Collect) -> ReconciliationRun | None:
+    """Carry out the run that somebody has asked for, if one waits and none is under way."""
+    if not ReconciliationRun.objects.filter(state__in=[State.WAITING, State.RUNNING]).exists():
+        return None
+    with locking.only_one(RECONCILING) as mine:
+        if not mine:
+            return None
+        _end_what_was_killed()
+        run = ReconciliationRun.objects.filter(state=State.WAITING).first()
+        if run is None:
+            return None
+        run.state = State.RUNNING
+        run.save(update_fields=["state"])
+        return _carry_out(run, collect)
+
+
+def _refuse_odd_days(first: date, last: date) -> None:
     if first > last:
         raise Invalid({"from": "The first day must not be after the last."})
-    run = _begin(first, last, by)
-    window = Window(first, last, settings.STORE_TIME_ZONE)
+    if (last - first).days >= MOST_DAYS:
+        raise Invalid({"from": f"At most {MOST_DAYS} days in one run."})
+
+
+def _create(state: State, first: date, last: date, by: User | None) -> ReconciliationRun:
+    try:
+        with transaction.atomic():
+            return ReconciliationRun.objects.create(
+                first=first, last=last, state=state, started_by=by, started_at=timezone.now()
+            )
+    except IntegrityError:
+        raise WrongState("Another reconciliation waits or is under way already.") from None
+
+
+def _end_what_was_killed() -> None:
+    """We hold the lock, so whoever held it for a run that still says “running” is dead."""
+    ReconciliationRun.objects.filter(state=State.RUNNING).update(
+        state=State.FAILED, stage="was killed", finished_at=timezone.now()
+    )
+
+
+def _carry_out(run: ReconciliationRun, collect: Collect) -> ReconciliationRun:
+    window = Window(run.first, run.last, settings.STORE_TIME_ZONE)
     try:
         collect(window, lambda stage: _say(run, stage))
         _say(run, "comparing")
         _match(run, window)
     except BaseException as error:
-        _end(run, ReconciliationRun.State.FAILED, repr(error))
+        connection.close_if_unusable_or_obsolete()
+        _end(run, State.FAILED, str(error) or repr(error))
         raise
-    _end(run, ReconciliationRun.State.FINISHED, "")
+    _end(run, State.FINISHED, "")
     return run
 
 
-def _begin(first: date, last: date, by: User | None) -> ReconciliationRun:
-    now = timezone.now()
-    ReconciliationRun.objects.filter(
-        state=ReconciliationRun.State.RUNNING, started_at__lt=now - LONGEST_RUN
-    ).update(state=ReconciliationRun.State.FAILED, stage="never finished", finished_at=now)
-    try:
-        with transaction.atomic():
-            return ReconciliationRun.objects.create(
-                first=first, last=last, started_by=by, started_at=now
-            )
-    except IntegrityError:
-        raise WrongState("Another reconciliation is under way; wait for it to finish.") from None
-
-
 def _say(run: ReconciliationRun, stage: str) -> None:
-    ReconciliationRun.objects.filter(pk=run.pk).update(stage=stage[:100])
+    run.stage = stage[:100]
+    run.save(update_fields=["stage"])
 
 
-def _end(run: ReconciliationRun, state: ReconciliationRun.State, stage: str) -> None:
+def _end(run: ReconciliationRun, state: State, stage: str) -> None:
     run.state, run.stage, run.finished_at = state, stage[:100], timezone.now()
     run.save(update_fields=["state", "stage", "finished_at", "opened", "closed"])
 
@@ -74,32 +127,41 @@ def _end(run: ReconciliationRun, state: ReconciliationRun.State, stage: str) -> 
 @transaction.atomic
 def _match(run: ReconciliationRun, window: Window) -> None:
     """One transaction, so that the queue and the totals are of the same moment."""
-    known = list(Mismatch.objects.filter(status=Mismatch.Status.OPEN, run__isnull=False))
-    scope.open_window(window)
+    known = list(_open_items())
+    _begin_comparing()
+    first_sight.look(window)
     _find(run, window)
     run.opened = _open(run)
     _keep_totals(run)
-    scope.close()
-    findings.forget()
+    _end_comparing()
     if known:
-        scope.open_subjects(_subjects(known), window.zone)
+        _begin_comparing()
+        scope.name_open_items()
         _find(run, window)
-        run.closed = _close([mismatch.pk for mismatch in known])
+        run.closed = _close(known)
         run.opened += _open(run)
-        scope.close()
-        findings.forget()
+        _end_comparing()
+
+
+def _open_items() -> QuerySet[Mismatch, int]:
+    items = Mismatch.objects.filter(status=Mismatch.Status.OPEN, run__isnull=False)
+    return items.values_list("pk", flat=True)
+
+
+def _begin_comparing() -> None:
+    scope.begin()
+    findings.begin()
 
 
 def _find(run: ReconciliationRun, window: Window) -> None:
     due = run.started_at - timedelta(seconds=settings.RECONCILIATION_GRACE_SECONDS)
+    scope.bring_together(window.zone)
     findings.find(lines_due=due, credits_due=due, zone=window.zone)
 
 
-def _subjects(mismatches: list[Mismatch]) -> Subjects:
-    def named(attribute: str) -> list[int]:
-        return [pk for m in mismatches if (pk := getattr(m, attribute)) is not None]
-
-    return Subjects(named("payment_id"), named("operation_id"), named("line_id"), named("entry_id"))
+def _end_comparing() -> None:
+    scope.close()
+    findings.forget()
 
 
 def _open(run: ReconciliationRun) -> int:

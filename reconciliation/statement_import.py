@@ -33,11 +33,11 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where files of one kind come from: whose account they are about, and how they are written."""
+    """Where lines come from: whose account at which provider they are about."""
 
     name: str
     account: str
-    written: Format
+    provider: str
 
 
 @dataclass
@@ -52,13 +52,17 @@ class _Count:
         return self.about_refunds + self.other + self.refused
 
 
-def source_called(name: str) -> Source:
-    """A declared source. Raises Invalid for one that nobody has declared: nothing is guessed."""
+def source_called(name: str) -> tuple[Source, Format]:
+    """A declared source of files, and how they are written: nothing is guessed.
+
+    Raises Invalid for one that nobody has declared.
+    """
     declared = settings.SETTLEMENT_SOURCES.get(name)
     if declared is None:
         known = ", ".join(sorted(settings.SETTLEMENT_SOURCES))
         raise Invalid({"source": f"“{name}” is not a declared source. Declared are: {known}."})
-    return Source(name, declared["account"], import_string(declared["format"]))
+    written: Format = import_string(declared["format"])
+    return Source(name, declared["account"], written.provider), written
 
 
 @refusals_are_recorded("import_settlement")
@@ -71,10 +75,10 @@ def import_file(
     declared; then nothing has been taken in. Refused lines are kept with their numbers and reasons.
     """
     require(by, "import_settlement")
-    declared = source_called(source)
+    declared, written = source_called(source)
     digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     file.seek(0)
-    lines = read(file, declared.written)
+    lines = read(file, written)
     return take_in(declared, lines, name=name, sha256=digest, by=by, progress=progress)
 
 
@@ -146,7 +150,7 @@ def _cells(line: Line) -> tuple[object, ...]:
 def _take_over(source: Source, statement: SettlementImport) -> int:
     """Keep the staged lines that are new; returns how many."""
     with connection.cursor() as cursor:
-        cursor.execute(_TAKE_OVER, [source.account, source.written.provider, statement.pk])
+        cursor.execute(_TAKE_OVER, [source.account, source.provider, statement.pk])
         new = int(cursor.rowcount)
         cursor.execute("DROP TABLE staged_line")
     return new

@@ -1,18 +1,21 @@
-"""The only place that takes row locks, and the order in which they are taken.
+"""The only place that takes locks, and the order in which those of rows are taken.
 
     OrderBalance -> Order -> RefundOperation -> PaymentTask / ErpPosting
 
 The order itself is locked only while its facts change. Everybody else takes a share of it when the
 foreign keys of their rows are checked, at the latest at the commit; hence its place in the order.
-A lock outside a transaction protects nothing, so it is refused.
+A lock of a row outside a transaction protects nothing, so it is refused. `only_one` is for work
+that spans many transactions; whoever holds it may lock rows, never the other way round.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 from uuid import UUID
 
-from django.db import models, transaction
+from django.db import Error, connection, models, transaction
 from django.db.models import QuerySet
 
 from returns.errors import Missing
@@ -37,6 +40,30 @@ def lock_order(*, number: str) -> tuple[OrderBalance, Order] | None:
     if not balances:
         return None
     return balances[0], _one(Order.objects.filter(pk=balances[0].order_id))
+
+
+@contextmanager
+def only_one(work: str) -> Iterator[bool]:
+    """Be the only one at some long work; yields False when somebody else is at it.
+
+    The lock belongs to the database connection, so it ends with its holder, however that ends. It
+    needs a connection that stays: a pooler that hands out connections per transaction breaks it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [work])
+        (mine,) = cursor.fetchone()
+    try:
+        yield mine
+    finally:
+        # On a connection that is lost the lock is gone as well.
+        with suppress(Error):
+            if mine:
+                _let_go(work)
+
+
+def _let_go(work: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [work])
 
 
 def hold_parents() -> None:

@@ -22,11 +22,11 @@ _TABLES = (
 )
 
 
-def write_past(operations: int, *, start: datetime, days: int) -> None:
+def write_past(operations: int, *, start: datetime, days: int, with_lines: bool = True) -> None:
     """Operations 1 to `operations`, one order each, paid evenly over these days.
 
     Operation n was refund `re_past_n` of payment `pi_past_n`, n minor units (modulo 100,000) of
-    its currency, credited as ERP entry `past-n`; its settlement line is `txn_past_n`.
+    its currency, credited as ERP entry `past-n`; its settlement line, if wanted, is `txn_past_n`.
     """
     facts: dict[str, Any] = {
         "operations": operations,
@@ -36,8 +36,8 @@ def write_past(operations: int, *, start: datetime, days: int) -> None:
         "finance": factories.finance().pk,
     }
     with without_triggers(), connection.cursor() as cursor:
-        for statement in _STATEMENTS:
-            cursor.execute(statement, facts)
+        for statement in (_NUMBERED, *_OURS, *(_LINES if with_lines else ()), *_ENTRIES):
+            cursor.execute(statement, facts if "%(" in statement else None)
 
 
 @contextmanager
@@ -61,8 +61,7 @@ _NUMBERED = """
     FROM generate_series(1, %(operations)s) AS n
 """
 
-_STATEMENTS = (
-    _NUMBERED,
+_OURS = (
     """
     INSERT INTO returns_order (
         number, currency, placed_at, customer_reference, customer_name, customer_email,
@@ -117,6 +116,9 @@ _STATEMENTS = (
         'past-' || n, o.id
     FROM past JOIN returns_refundoperation o ON o.operation_key = key
     """,
+)
+
+_LINES = (
     """
     INSERT INTO reconciliation_settlementimport (
         source, name, sha256, imported_at, new, known, refused, other, imported_by_id
@@ -132,11 +134,14 @@ _STATEMENTS = (
         'pi_past_' || n, key::text, minor, currency, at
     FROM past, (SELECT max(id) AS id FROM reconciliation_settlementimport) i
     """,
+)
+
+_ENTRIES = (
     """
     INSERT INTO reconciliation_erpentry (
-        entry, reference, amount_minor, currency, posted_on, seen_at
+        entry, reference, amount_minor, currency, posted_on, seen_at, listed_as
     )
-    SELECT 'past-' || n, key::text, minor, currency, at::date, now() FROM past
+    SELECT 'past-' || n, key::text, minor, currency, at::date, now(), '' FROM past
     """,
     "DROP TABLE past",
 )

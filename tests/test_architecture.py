@@ -19,7 +19,7 @@ LONGEST_FUNCTION_LINES = 70
 BANNED_NAMES = re.compile(r"(util|helper|service|action|common|manager|handler|misc)s?")
 VAGUE_VERBS = re.compile(r"_*(process|handle|manage|perform|do)(_|$)")
 # Names that a framework looks for.
-FRAMEWORK_VERBS = re.compile(r"handle(_error|_exception)?|do_[A-Z]+")
+FRAMEWORK_VERBS = re.compile(r"handle(_error|_exception|_raw_input)?|do_[A-Z]+")
 
 VERBS = (
     "returns/ordering.py",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 from uuid import UUID
 
 from payments.outcomes import Accepted, Outcome, Refused, Settled
@@ -47,6 +47,28 @@ class ProviderNews:
     says: Settled | Accepted | Refused | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """One movement of our balance at the provider, for a refund or a chargeback.
+
+    `line_id` is the number that the provider's settlement files give it too. `amount_minor` left
+    us, negative where it came back; `operation` is our key as the provider has kept it.
+    """
+
+    line_id: str
+    kind: Literal["refund", "refund_returned", "chargeback", "chargeback_reversed"]
+    refund: str
+    payment: str
+    operation: str
+    amount_minor: int
+    currency: str
+    at: datetime
+
+
+class NotListed(Exception):
+    """The provider has given no list of movements, or one that cannot be understood."""
+
+
 class BadSignature(Exception):
     """The event was not signed by the provider, or is too old to be believed."""
 
@@ -56,7 +78,7 @@ class NotUnderstood(Exception):
 
 
 class Provider(Protocol):
-    """One payment provider. Neither call ever raises for what the other side does."""
+    """One payment provider. `pay` and `find` never raise for what the other side does."""
 
     def pay(self, order: PaymentOrder) -> Outcome:
         """Ask for the payment, with the order's wire key as idempotency key."""
@@ -69,3 +91,6 @@ class Provider(Protocol):
 
     def reread_event(self, body: str) -> ProviderNews:
         """Read an event that was verified when it was stored. Raises NotUnderstood."""
+
+    def movements(self, start: datetime, end: datetime) -> Iterator[Movement]:
+        """Every movement from `start` until before `end`, all pages. Raises NotListed."""

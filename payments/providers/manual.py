@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from payments.outcomes import Deferred, Outcome, Unknown
-from payments.providers.base import BadSignature, NotUnderstood, PaymentOrder, ProviderNews
+from payments.providers.base import (
+    BadSignature,
+    Movement,
+    NotUnderstood,
+    PaymentOrder,
+    ProviderNews,
+)
 
 
 class ManualProvider:
@@ -22,3 +29,6 @@ class ManualProvider:
 
     def reread_event(self, body: str) -> ProviderNews:
         raise NotUnderstood("no provider sends events for manual payments")
+
+    def movements(self, start: datetime, end: datetime) -> Iterator[Movement]:
+        return iter(())

@@ -17,7 +17,14 @@ import stripe
 from django.conf import settings
 
 from payments.outcomes import Absent, Accepted, Deferred, Outcome, Refused, Settled, Unknown
-from payments.providers.base import BadSignature, NotUnderstood, PaymentOrder, ProviderNews
+from payments.providers import stripe_balance
+from payments.providers.base import (
+    BadSignature,
+    Movement,
+    NotUnderstood,
+    PaymentOrder,
+    ProviderNews,
+)
 
 SIGNATURE_AGE_SECONDS = 300
 CONNECT_SECONDS = 3
@@ -80,6 +87,10 @@ class StripeProvider:
             return outcome if isinstance(outcome, Deferred) else _as_unknown(error)
         except _ODD_ANSWER as error:
             return _as_unknown(error)
+
+    def movements(self, start: datetime, end: datetime) -> Iterator[Movement]:
+        """Balance transactions of refunds and disputes."""
+        return stripe_balance.movements(self._client, start, end, TIMES_HUNDRED_AT_STRIPE)
 
     def read_event(self, body: bytes, headers: Mapping[str, str]) -> ProviderNews:
         """Check signature and age over the raw body, then read it."""

@@ -37,6 +37,8 @@ class Entry:
     amount_minor: int
     currency: str
     posted: bool
+    # The ERP's own posting date; a draft has none.
+    posted_on: date | None = None
 
 
 class ErpUnknown(Exception):

@@ -111,6 +111,7 @@ def _entry(row: Any) -> Entry:
             amount_minor=money.parse(row["amount"], row["currency"]),
             currency=row["currency"],
             posted=row["state"] == "posted",
+            posted_on=date.fromisoformat(row["date"]) if row["date"] else None,
         )
-    except (KeyError, TypeError, money.NotMoney) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ErpUnknown(f"an entry that cannot be understood: {error!r}") from error

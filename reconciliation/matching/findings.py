@@ -14,8 +14,14 @@ from django.db import connection
 from reconciliation.matching.scope import by_hand
 
 
+def begin() -> None:
+    """Make the tables of findings and of figures by day, empty."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLES)
+
+
 def find(*, lines_due: datetime, credits_due: datetime, zone: str) -> None:
-    """Fill `finding` and `daily` from the scope tables.
+    """Add to `finding` and `daily` what the scope tables hold.
 
     Nothing is missing while it may still come: a payment settled after `lines_due` may lack its
     line, one settled after `credits_due` its credit. What is under way is told apart in `daily`.
@@ -27,7 +33,7 @@ def find(*, lines_due: datetime, credits_due: datetime, zone: str) -> None:
         "by_hand": by_hand(),
     }
     with connection.cursor() as cursor:
-        for statement in (_TABLES, _PAYMENTS, _LINES, _CHARGEBACKS, _OPERATIONS, _ENTRIES):
+        for statement in (_PAYMENTS, _LINES, _CHARGEBACKS, _OPERATIONS, _ENTRIES, _CHANGED):
             cursor.execute(statement, facts if "%(" in statement else None)
 
 
@@ -153,15 +159,14 @@ _CHARGEBACKS = """
     SELECT 'chargeback_beside_refund', 'chargeback:' || c.provider || ':' || c.refund, '',
         (min(c.at) AT TIME ZONE %(zone)s)::date, c.currency, 0, sum(c.amount_minor),
         NULL, NULL, min(t.id), min(t.operation_id), min(c.id), NULL, c.refund
-    FROM reconciliation_settlementline c
+    FROM subject_chargeback
+    JOIN reconciliation_settlementline c USING (provider, refund)
     JOIN returns_tender n ON n.provider = c.provider AND n.payment = c.payment
     JOIN LATERAL (
         SELECT t.id, t.operation_id FROM payments_paymenttask t
         WHERE t.tender_id = n.id AND t.state = 'succeeded' ORDER BY t.id LIMIT 1
     ) t ON true
     WHERE c.kind IN ('chargeback', 'chargeback_reversed')
-        AND (c.id IN (SELECT id FROM scoped_chargeback)
-            OR t.id IN (SELECT id FROM scoped_payment))
     GROUP BY c.provider, c.refund, c.currency
     HAVING sum(c.amount_minor) > 0
 """
@@ -228,4 +233,18 @@ _ENTRIES = """
         'entry:' || reference || ':' || currency, 'books', day, currency, 0, found_minor,
         NULL, NULL, NULL, NULL, NULL, entry_id, reference
     FROM loose WHERE found_minor <> 0
+"""
+
+# A posted entry that the ERP lists otherwise than it once did. We go on counting what it was, so it
+# is no difference between the books.
+_CHANGED = """
+    INSERT INTO finding
+    SELECT 'credit_amount_differs', 'changed:' || e.entry, '', e.posted_on, e.currency,
+        e.amount_minor, e.listed_minor, NULL, NULL, NULL, o.id, NULL, e.id,
+        e.entry || ' is listed as ' || e.listed_as
+    FROM reconciliation_erpentry e
+    LEFT JOIN returns_refundoperation o ON o.operation_key = CASE
+        WHEN e.reference ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN e.reference::uuid
+    END
+    WHERE e.listed_as <> ''
 """

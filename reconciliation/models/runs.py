@@ -13,6 +13,7 @@ class ReconciliationRun(models.Model):
     """Looks at the days from `first` to `last`, both included, in the store's time zone."""
 
     class State(models.TextChoices):
+        WAITING = "waiting"
         RUNNING = "running"
         FINISHED = "finished"
         FAILED = "failed"
@@ -25,6 +26,7 @@ class ReconciliationRun(models.Model):
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
+    # When it was asked for; a waiting one is taken up soon after.
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
     opened = models.PositiveIntegerField(default=0)
@@ -33,13 +35,19 @@ class ReconciliationRun(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["state"], name="one_run_at_a_time", condition=Q(state="running")
+                fields=["state"],
+                name="one_run_at_a_time",
+                condition=Q(state__in=["waiting", "running"]),
             )
         ]
         triggers = [guards.kept(), guards.fixed("first", "last", "started_by", "started_at")]
 
     def __str__(self) -> str:
         return f"{self.first} to {self.last}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in (self.State.FINISHED, self.State.FAILED)
 
 
 class DailyTotal(models.Model):
@@ -73,7 +81,15 @@ class DailyTotal(models.Model):
         return f"{self.day} {self.currency} {self.side}"
 
     @property
+    def difference_minor(self) -> int:
+        """What was found beyond what was expected."""
+        return self.found_minor - self.expected_minor
+
+    @property
+    def is_even(self) -> bool:
+        return self.difference_minor == 0
+
+    @property
     def unexplained_minor(self) -> int:
         """What nothing in the queue explains; zero in good books."""
-        difference = self.found_minor - self.expected_minor
-        return difference - self.explained_minor - self.under_way_minor
+        return self.difference_minor - self.explained_minor - self.under_way_minor

@@ -83,13 +83,24 @@ class SettlementLine(models.Model):
             models.CheckConstraint(condition=~Q(amount_minor=0), name="settlement_line_moves"),
         ]
         indexes = [
-            models.Index("provider", "refund", name="settlement_line_refund"),
+            # What a run needs to see which refunds have several lines without reading the lines.
+            models.Index(
+                fields=["provider", "refund"],
+                include=["kind", "at"],
+                name="settlement_line_refund",
+            ),
             models.Index("at", name="settlement_line_at"),
             models.Index(
                 "provider",
                 "payment",
                 name="settlement_chargeback",
                 condition=Q(kind__in=["chargeback", "chargeback_reversed"]),
+            ),
+            models.Index(
+                "provider",
+                "refund",
+                name="settlement_returned",
+                condition=Q(kind="refund_returned"),
             ),
         ]
         triggers = guards.append_only()
@@ -108,15 +119,22 @@ class ErpEntry(models.Model):
     # The ERP's own posting date.
     posted_on = models.DateField()
     seen_at = models.DateTimeField()
+    # What the ERP lists today where that is something else, in words and in minor units.
+    listed_as = models.TextField(blank=True)
+    listed_minor = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name_plural = "ERP entries"
         indexes = [
-            models.Index("reference", name="erp_entry_reference"),
+            models.Index(fields=["reference"], include=["posted_on"], name="erp_entry_reference"),
             models.Index("posted_on", name="erp_entry_posted_on"),
+            models.Index("entry", name="erp_entry_changed", condition=~Q(listed_as="")),
         ]
-        # What is posted in an ERP never changes; an entry that differs now is a finding.
-        triggers = guards.append_only()
+        # What is posted in an ERP never changes; an entry that is listed otherwise is a finding.
+        triggers = [
+            guards.kept(),
+            guards.fixed("entry", "reference", "amount_minor", "currency", "posted_on", "seen_at"),
+        ]
 
     def __str__(self) -> str:
         return self.entry

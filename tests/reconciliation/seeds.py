@@ -57,8 +57,10 @@ def _one_more_line(
 def _one_more_entry(reference: str) -> Seed:
     """A credit too many, and the entry that reverses it."""
     entry = f"""
-        INSERT INTO {_ENTRIES} (entry, reference, amount_minor, currency, posted_on, seen_at)
-        SELECT '%s-:n', {reference}, %samount_minor, currency, posted_on, seen_at
+        INSERT INTO {_ENTRIES} (
+            entry, reference, amount_minor, currency, posted_on, seen_at, listed_as
+        )
+        SELECT '%s-:n', {reference}, %samount_minor, currency, posted_on, seen_at, ''
         FROM {_ENTRIES} WHERE {_THE_ENTRY}
     """  # noqa: S608 - our own words
     return Seed(entry % ("seed", ""), entry % ("mend", "-"))

@@ -18,7 +18,8 @@ from django.db import connection
 
 from payments import recovery
 from payments.heartbeat import beat
-from reconciliation.sweeping import BOOKS_LOOP, MONEY_LOOP, sweep, sweep_books
+from reconciliation.scheduling import run_what_is_due
+from reconciliation.sweeping import BOOKS_LOOP, LOOPS, MONEY_LOOP, sweep, sweep_books
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ Pass = Callable[[], dict[str, int]]
 class Command(BaseCommand):
     help = (
         "One pass of everything due: unknown payments, expired leases, parked events, "
-        "ERP postings, mismatches."
+        "ERP postings, mismatches. Repeated, it also reconciles: nightly, and when asked to."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -52,7 +53,12 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stopped)
         money, books = partial(recovery.sweep, options["threads"]), sweep_books
-        loops: tuple[tuple[str, Pass], ...] = ((MONEY_LOOP, money), (BOOKS_LOOP, books))
+        loops: tuple[tuple[str, Pass], ...] = (
+            (MONEY_LOOP, money),
+            (BOOKS_LOOP, books),
+            # A run may last longer than any message of a queue may.
+            ("reconcile", run_what_is_due),
+        )
         with ThreadPoolExecutor(len(loops)) as pool:
             for name, one_pass in loops:
                 pool.submit(self._repeat, name, one_pass, stop, options)
@@ -74,7 +80,8 @@ class Command(BaseCommand):
     def _once(self, name: str, one_pass: Pass) -> dict[str, int]:
         with pghistory.context(task=name):
             report = one_pass()
-        beat(name)
+        if name in LOOPS:
+            beat(name)
         return report
 
     def _tell(self, report: dict[str, int], *, as_json: bool) -> None:

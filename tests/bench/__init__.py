@@ -1,0 +1,1 @@
+"""Measurements at scale, by hand and for the benchmark."""
