@@ -139,7 +139,7 @@ def _match(run: ReconciliationRun, window: Window) -> None:
         scope.name_open_items()
         _find(run, window)
         run.closed = _close(known)
-        run.opened += _open(run)
+        run.opened += _open(run, about=known)
         _end_comparing()
 
 
@@ -164,9 +164,11 @@ def _end_comparing() -> None:
     findings.forget()
 
 
-def _open(run: ReconciliationRun) -> int:
+def _open(run: ReconciliationRun, about: list[int] | None = None) -> int:
+    """Open what is not in the queue; `about` limits it to the subjects of these items."""
+    facts = {"run": run.pk, "now": timezone.now(), "about": about}
     with connection.cursor() as cursor:
-        cursor.execute(_OPEN, {"run": run.pk, "now": timezone.now()})
+        cursor.execute(_OPEN, facts)
         return int(cursor.rowcount)
 
 
@@ -230,7 +232,9 @@ _OPEN = f"""
             ELSE abs(f.found_minor - f.expected_minor) END,
         f.currency, f.detail, %(now)s, '', ''
     FROM finding f
-    WHERE NOT ({_IN_THE_QUEUE})
+    WHERE NOT ({_IN_THE_QUEUE}) AND (%(about)s::bigint[] IS NULL OR f.subject IN (
+        SELECT m.subject FROM reconciliation_mismatch m WHERE m.id = ANY(%(about)s)
+    ))
     ON CONFLICT (fingerprint) DO NOTHING
 """  # noqa: S608 - our own words only
 

@@ -8,7 +8,7 @@ drafts, which have no effect on the ledger, and only one is ever posted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 from uuid import UUID
@@ -37,8 +37,8 @@ class Entry:
     amount_minor: int
     currency: str
     posted: bool
-    # The ERP's own posting date; a draft has none.
-    posted_on: date | None = None
+    # The ERP's own posting date; a draft has none. It does not make another entry of the same one.
+    posted_on: date | None = field(default=None, compare=False)
 
 
 class ErpUnknown(Exception):

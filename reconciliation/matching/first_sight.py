@@ -80,19 +80,15 @@ _PROVIDER = (
     """,  # noqa: S608 - our own words only
     "INSERT INTO subject_payment SELECT DISTINCT id FROM seen WHERE id IS NOT NULL",
     _IN_ORDER,
-    # Several lines of one refund, and what has come back: those lines may lie far apart.
+    # Several lines of one refund, of which some may lie outside the window.
     """
     INSERT INTO loose_refund
     SELECT provider, refund FROM seen WHERE id IS NULL AND refund IS NOT NULL
     UNION
     SELECT provider, refund FROM reconciliation_settlementline
-    WHERE kind IN ('refund', 'refund_returned') AND at >= %(start)s AND at < %(end)s
-    GROUP BY provider, refund HAVING count(*) > 1
-    UNION
-    SELECT l.provider, l.refund FROM reconciliation_settlementline l
-    JOIN payments_paymenttask t ON t.provider = l.provider AND t.provider_refund = l.refund
-    WHERE l.kind = 'refund_returned' AND t.state IN ('succeeded', 'returned')
-        AND t.finished_at >= %(start)s AND t.finished_at < %(end)s
+    WHERE kind IN ('refund', 'refund_returned')
+    GROUP BY provider, refund
+    HAVING count(*) > 1 AND bool_or(at >= %(start)s AND at < %(end)s)
     """,
     _IN_ANY_ORDER,
     scope.PAYMENTS_OF_REFUNDS,
@@ -152,8 +148,8 @@ _BOOKS = (
     SELECT reference FROM seen WHERE id IS NULL AND reference IS NOT NULL
     UNION
     SELECT reference FROM reconciliation_erpentry
-    WHERE posted_on BETWEEN %(first)s AND %(last)s
-    GROUP BY reference HAVING count(*) > 1
+    GROUP BY reference
+    HAVING count(*) > 1 AND bool_or(posted_on BETWEEN %(first)s AND %(last)s)
     """,
     _IN_ANY_ORDER,
     scope.OPERATIONS_OF_REFERENCES,

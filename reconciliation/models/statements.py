@@ -96,12 +96,6 @@ class SettlementLine(models.Model):
                 name="settlement_chargeback",
                 condition=Q(kind__in=["chargeback", "chargeback_reversed"]),
             ),
-            models.Index(
-                "provider",
-                "refund",
-                name="settlement_returned",
-                condition=Q(kind="refund_returned"),
-            ),
         ]
         triggers = guards.append_only()
 
