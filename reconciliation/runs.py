@@ -107,7 +107,9 @@ def _carry_out(run: ReconciliationRun, collect: Collect) -> ReconciliationRun:
         _say(run, "comparing")
         _match(run, window)
     except BaseException as error:
-        connection.close_if_unusable_or_obsolete()
+        # A connection that still works is kept: the lock is its own.
+        if not connection.in_atomic_block and not connection.is_usable():
+            connection.close()
         _end(run, State.FAILED, str(error) or repr(error))
         raise
     _end(run, State.FINISHED, "")

@@ -26,7 +26,7 @@ from returns.timeline import refusals_are_recorded
 
 # A file with more refused lines than this is the wrong file; the rest are only counted.
 MOST_REFUSALS_KEPT = 1000
-PROGRESS_EVERY = 10_000
+PROGRESS_EVERY = 5_000
 
 Progress = Callable[[int], None]
 

@@ -102,7 +102,7 @@ def _import(file: IO[bytes], rows: int, by: Any) -> tuple[float, int]:
 
     def progress(read: int) -> None:
         nonlocal at_a_tenth
-        if read <= max(rows // 10, 10_000):
+        if read <= max(rows // 10, 5_000):
             at_a_tenth = _memory_mib()
         if read % 100_000 == 0:
             _say(f"{read} lines read")

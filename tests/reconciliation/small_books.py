@@ -118,12 +118,13 @@ def _write_operation(n: int, operation: Operation, external: list[str]) -> None:
         return sum(p.minor for p in operation.payments if p.state in states)
 
     paid, in_flight = sum_of(("succeeded",)), sum_of(("unknown",))
-    balance = {"captured_minor": CAPTURED * 2, "reserved_minor": in_flight}
+    captured = CAPTURED * len(operation.payments)
+    balance = {"captured_minor": captured, "reserved_minor": in_flight}
     order = Order.objects.create(
         number=f"BOOK-{n}",
         currency=operation.currency,
         placed_at=at(-30),
-        shipping_minor=CAPTURED * 2,
+        shipping_minor=captured,
         delivered=True,
         facts_version=1,
     )
