@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -168,7 +169,7 @@ def _end_comparing() -> None:
 
 def _open(run: ReconciliationRun, about: list[int] | None = None) -> int:
     """Open what is not in the queue; `about` limits it to the subjects of these items."""
-    facts = {"run": run.pk, "now": timezone.now(), "about": about}
+    facts: dict[str, Any] = {"run": run.pk, "now": timezone.now(), "about": about}
     with connection.cursor() as cursor:
         cursor.execute(_OPEN, facts)
         return int(cursor.rowcount)

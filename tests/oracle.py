@@ -155,13 +155,12 @@ def _about_balances() -> Iterator[str]:
 
 def _about_order_balances() -> Iterator[str]:
     names = ("captured_minor", "reserved_minor", "refunded_minor", "external_minor")
-    rows = TenderBalance.objects.values("tender__order").annotate(
-        **{f"sum_{name}": Sum(name) for name in names}
-    )
-    sums_of = {row["tender__order"]: [row[f"sum_{name}"] for name in names] for row in rows}
+    sums = {f"sum_{name}": Sum(name) for name in names}
+    rows = TenderBalance.objects.values("tender__order").annotate(**sums)
+    sums_of = {order: found for order, *found in rows.values_list("tender__order", *sums)}
     for balance in OrderBalance.objects.all():
-        sums = sums_of.get(balance.order_id, [0] * len(names))
-        captured, reserved, refunded, external = map(int, sums)
+        found = sums_of.get(balance.order_id, [0] * len(names))
+        captured, reserved, refunded, external = found
         expected = (captured, reserved, refunded - external, external)
         yield from _balance_complaints(f"order {balance.order_id}", balance, expected)
 

@@ -24,8 +24,9 @@ from typing import IO, Any
 import django
 from django.db import connection
 
-START = datetime(2026, 10, 1, 8, tzinfo=UTC)
 DAYS = 30
+# Long enough ago that nothing is under way any more.
+START = datetime.now(UTC).replace(hour=8, minute=0) - timedelta(days=2 * DAYS)
 ONE_SPOILED_IN = 1000
 DECIMALS = {"EUR": 2, "USD": 2, "JPY": 0}
 HEADER = "line_id,type,refund,payment,amount,currency,created,operation_key\n"

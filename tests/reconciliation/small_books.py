@@ -248,7 +248,7 @@ class Naive:
         self.found: Counter[Finding] = Counter()
         self._totals: defaultdict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])
         self._refunds = [r for r in books.lines if r.kind in ("refund", "refund_returned")]
-        for n, refund, payment, currency in books.settled():
+        for _, refund, payment, currency in books.settled():
             if payment.provider == "stripe":
                 self._compare_payment(refund, payment, currency)
         known = {
@@ -330,29 +330,29 @@ class Naive:
     def _compare_operation(self, n: int) -> None:
         operation = self.books.operations[n]
         settled = [p for p in operation.payments if p.state in SETTLED]
-        credits = [c for c in self.books.credits if c.reference == str(key(n))]
-        if not self._in_window(settled) and not self._in_window(credits):
+        noted = [c for c in self.books.credits if c.reference == str(key(n))]
+        if not self._in_window(settled) and not self._in_window(noted):
             return
         expected = self.books.paid(n)
         paid = [p.day for p in settled if p.state == "succeeded"]
-        last = max(paid or [p.day for p in settled] or [min(c.day for c in credits)])
-        found = self._sums("books", last, operation.currency, expected, credits)
+        last = max(paid or [p.day for p in settled] or [min(c.day for c in noted)])
+        found = self._sums("books", last, operation.currency, expected, noted)
         kind = ""
-        if not credits:
+        if not noted:
             kind = "credit_missing" if expected else ""
-        elif any(credit.currency != operation.currency for credit in credits):
+        elif any(credit.currency != operation.currency for credit in noted):
             kind = "currency_differs"
         elif found != expected:
             kind = "credit_amount_differs" if expected else "credit_without_payment"
-            if len(credits) > 1:
+            if len(noted) > 1:
                 kind = "more_than_one_credit"
         self._note(kind, expected, found, operation.currency)
 
     def _judge_credits(self, reference: str) -> None:
-        credits = [c for c in self.books.credits if c.reference == reference]
+        noted = [c for c in self.books.credits if c.reference == reference]
         is_key = re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", reference)
-        for currency in {credit.currency for credit in credits}:
-            of_currency = [credit for credit in credits if credit.currency == currency]
+        for currency in {credit.currency for credit in noted}:
+            of_currency = [credit for credit in noted if credit.currency == currency]
             found = sum(credit.minor for credit in of_currency)
             first = min(credit.day for credit in of_currency)
             self._tell("books", first, currency, 0, found)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import date, timedelta
 
 import pytest
+from django.utils import timezone
 
 from reconciliation.models import DailyTotal, Mismatch, ReconciliationRun
 from reconciliation.runs import reconcile
@@ -15,8 +16,9 @@ from tests.reconciliation.seeds import SEEDS, hide_and_seek, run_for
 
 pytestmark = pytest.mark.django_db
 
-START = datetime(2026, 10, 1, 8, tzinfo=UTC)
-FIRST, LAST = date(2026, 10, 1), date(2026, 10, 31)
+# Long enough ago that nothing is under way any more.
+START = timezone.now().replace(hour=8, minute=0) - timedelta(days=60)
+FIRST, LAST = START.date(), (START + timedelta(days=30)).date()
 OPERATIONS = 10_000
 TIMES = 3
 

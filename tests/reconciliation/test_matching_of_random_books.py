@@ -14,7 +14,6 @@ from reconciliation.runs import reconcile
 from tests.reconciliation.small_books import (
     Books,
     Credit,
-    Finding,
     Line,
     Naive,
     Operation,
@@ -45,35 +44,43 @@ operations = st.builds(
 )
 
 
+HOW_OFTEN = st.sampled_from([1, 1, 1, 1, 0, 2])
+HOW_OFTEN_BY_MISTAKE = st.sampled_from([0, 0, 1, 2])
+STRANGERS = {"re_external": "", "re_a": "", "re_b": "half a key", "re_c": str(key(0))}
+
+
 @st.composite
 def books(draw: st.DrawFn) -> Books:
     """Books that mostly agree."""
     made = Books(operations=draw(st.lists(operations, max_size=4)), external=["re_external"])
     for n, refund, payment, currency in made.settled():
-        for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2]))):
-            if payment.provider == "stripe":
-                minor = payment.minor if draw(st.booleans()) else draw(MINOR)
-                shift = draw(st.sampled_from([0, 0, 0, 1, -1]))
-                of = draw(_mostly(currency))
-                made.lines.append(
-                    Line(refund, minor, payment.day + shift, of, "refund", str(key(n)))
-                )
-        if draw(st.sampled_from([False] * 4 + [True])) and payment.provider == "stripe":
-            made.lines.append(Line(refund, -payment.minor, draw(DAYS), currency, "refund_returned"))
-    strangers = {"re_external": "", "re_a": "", "re_b": "half a key", "re_c": str(key(0))}
-    for refund, text in strangers.items():
-        for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
-            made.lines.append(Line(refund, draw(MINOR), draw(DAYS), draw(CURRENCY), "refund", text))
+        if payment.provider == "stripe":
+            made.lines += _lines(draw, n, refund, payment, currency)
     for n, operation in enumerate(made.operations):
-        for _ in range(draw(st.sampled_from([1, 1, 1, 1, 0, 2]))):
+        for _ in range(draw(HOW_OFTEN)):
             minor = made.paid(n) if draw(st.booleans()) else draw(MINOR)
-            made.credits.append(
-                Credit(str(key(n)), minor, draw(DAYS), draw(_mostly(operation.currency)))
-            )
+            of = draw(_mostly(operation.currency))
+            made.credits.append(Credit(str(key(n)), minor, draw(DAYS), of))
+    for refund, text in STRANGERS.items():
+        for _ in range(draw(HOW_OFTEN_BY_MISTAKE)):
+            made.lines.append(Line(refund, draw(MINOR), draw(DAYS), draw(CURRENCY), "refund", text))
     for reference in ("half a key", str(key(99))):
-        for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        for _ in range(draw(HOW_OFTEN_BY_MISTAKE)):
             made.credits.append(Credit(reference, draw(MINOR), draw(DAYS), draw(CURRENCY)))
     return made
+
+
+def _lines(draw: st.DrawFn, n: int, refund: str, payment: Payment, currency: str) -> list[Line]:
+    """What the provider lists of one payment, now and then wrongly."""
+    lines = []
+    for _ in range(draw(HOW_OFTEN)):
+        minor = payment.minor if draw(st.booleans()) else draw(MINOR)
+        late = draw(st.sampled_from([0, 0, 0, 1, -1]))
+        of = draw(_mostly(currency))
+        lines.append(Line(refund, minor, payment.day + late, of, "refund", str(key(n))))
+    if draw(st.sampled_from([False] * 4 + [True])):
+        lines.append(Line(refund, -payment.minor, draw(DAYS), currency, "refund_returned"))
+    return lines
 
 
 def _mostly(currency: str) -> st.SearchStrategy[str]:
@@ -92,10 +99,8 @@ def test_any_books_are_matched_as_by_hand_and_explained_to_the_cent(made: Books)
         write(made)
         run = reconcile(first=day(FIRST), last=day(LAST), by=None, collect=lambda *_: None)
 
-        found: Counter[Finding] = Counter(
-            Mismatch.objects.values_list("kind", "expected_minor", "found_minor", "currency")
-        )
-        assert found == naive.found
+        figures = ("kind", "expected_minor", "found_minor", "currency")
+        assert Counter(Mismatch.objects.values_list(*figures)) == naive.found
         totals = {
             (total.side, total.day, total.currency): (total.expected_minor, total.found_minor)
             for total in run.totals.all()

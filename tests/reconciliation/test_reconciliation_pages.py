@@ -113,7 +113,7 @@ class TestRuns:
             )
         )
         text = text_of(finance.get(f"{PAGE}runs/{run().pk}/"))
-        assert "EUR 5.00 EUR 5.07 EUR 0.07 EUR 0.07 – –" in text
+        assert "EUR 5.00 EUR 5.07 EUR 0.07 EUR 0.07" in text
         assert "amount differs EUR 0.07" in text
 
     def test_only_finance_sees_them(self) -> None:
