@@ -26,15 +26,17 @@ def look(window: Window) -> None:
         "by_hand": by_hand(),
     }
     with connection.cursor() as cursor:
-        for statement in (_ROOM, *_PROVIDER, *_BOOKS, _CHARGEBACKS):
+        for statement in (_ROOM, *_PROVIDER, *_BOOKS, _CHARGEBACKS, _ROOM_NO_MORE):
             cursor.execute(statement, facts if "%(" in statement else None)
 
 
 # For this transaction only: room for its hash tables, no compiling for seconds of work, and several
-# processes even where the planner expects many groups: it cannot know that nearly all agrees.
+# processes and no sorting even where the planner expects many groups: it cannot know that nearly
+# all agrees. The close look that follows is at few rows and needs none of it.
 _ROOM = """
     SET LOCAL work_mem = '96MB';
     SET LOCAL jit = off;
+    SET LOCAL enable_sort = off;
     SET LOCAL parallel_tuple_cost = 0;
     SET LOCAL parallel_setup_cost = 0;
 """
@@ -43,6 +45,12 @@ _ROOM = """
 # long.
 _IN_ORDER = "SET LOCAL enable_hashagg = off"
 _IN_ANY_ORDER = "SET LOCAL enable_hashagg = on"
+
+_ROOM_NO_MORE = """
+    SET LOCAL enable_sort = on;
+    SET LOCAL parallel_tuple_cost TO DEFAULT;
+    SET LOCAL parallel_setup_cost TO DEFAULT;
+"""
 
 _PAIRS_AT_PROVIDER = """
     SELECT p.id, l.provider, l.refund, p.day, p.currency, p.expected_minor, l.amount_minor,
