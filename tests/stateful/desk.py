@@ -35,12 +35,12 @@ POINTS = {
 DECISIONS = st.sampled_from(sorted(POINTS))
 
 
-class Desk(Story):
-    """People, at the counter and in the office."""
+class Intake(Story):
+    """What comes in."""
 
     @rule(ask=ASKS, channel=CHANNELS, number=st.integers(1, 6), by=WHO)
     def message(self, ask: str, channel: str, number: int, by: str) -> None:
-        self.do(self._take_in(ask, channel, number, by))
+        self.agree_on(self._take_in(ask, channel, number, by))
 
     @rule(
         first=ASKS,
@@ -55,7 +55,7 @@ class Desk(Story):
             self._take_in(ask, "counter", number, who)
             for ask, number, who in zip((first, second), numbers, by, strict=False)
         ]
-        self.do_meanwhile("message-stored", *deeds)
+        self.agree_on_both("message-stored", *deeds)
 
     def _take_in(self, ask: str, channel: str, number: int, by: str) -> Deed:
         request = ReturnRequest(
@@ -87,7 +87,11 @@ class Desk(Story):
             self.reference.inspect(op, set(accepted), set(rejected), by)
             return op.state
 
-        self.do(Deed(verb, said))
+        self.agree_on(Deed(verb, said))
+
+
+class Decisions(Story):
+    """What is decided about it."""
 
     @rule(
         which=WHICH,
@@ -98,11 +102,11 @@ class Desk(Story):
     )
     def approve(self, which: int, by: str, how_much: str, tender: str, seen: str) -> None:
         op = self.operation(which)
-        self.do(self._approve(op, by, how_much, tender, seen))
+        self.agree_on(self._approve(op, by, how_much, tender, seen))
 
     @rule(which=WHICH, decision=DECISIONS, by=DECIDES, old=st.booleans())
     def decide(self, which: int, decision: str, by: str, old: bool) -> None:
-        self.do(self._decision(decision, self.operation(which), by, old=old))
+        self.agree_on(self._decision(decision, self.operation(which), by, old=old))
 
     @rule(first=DECISIONS, which=WHICH, second=DECISIONS, other=WHICH)
     def two_decisions_at_once(self, first: str, which: int, second: str, other: int) -> None:
@@ -111,7 +115,7 @@ class Desk(Story):
             self._decision(decision, self.operation(number), by)
             for decision, number, by in ((first, which, "anna"), (second, other, "boris"))
         ]
-        self.do_meanwhile(POINTS[first], *deeds)
+        self.agree_on_both(POINTS[first], *deeds)
 
     def _decision(self, decision: str, op: Operation, by: str, *, old: bool = False) -> Deed:
         if decision == "approve":
@@ -165,6 +169,10 @@ class Desk(Story):
 
         return Deed(verb, said)
 
+
+class Payout(Story):
+    """What people do about payments."""
+
     @rule(
         which=WHICH,
         by=WHO,
@@ -191,30 +199,30 @@ class Desk(Story):
                 partial(self.reference.abandon_hand_over, payment, by),
             ),
         }
-        self.do(deeds[step])
+        self.agree_on(deeds[step])
 
-    @rule(which=WHICH, by=WHO)
-    def declare_unpaid(self, which: int, by: str) -> None:
-        """Of what was set aside only the books can say whether that may be: the witness looks."""
+    @rule(which=WHICH, by=st.sampled_from(["anna", "fiona", "fiona", "desk"]), ask=st.booleans())
+    def doubt_is_decided(self, which: int, by: str, ask: bool) -> None:
+        """Ask the provider again, or declare a payment unpaid."""
         found = self.payment(which)
         if found is None:
             return
         op, payment = found
         task: dict[str, Any] = {"task_id": self.row_of[payment], "by": self.people[by]}
-        deed = Deed(
-            lambda: done(settlement.declare_unpaid(**task, reason="the till is full")),
-            partial(self.reference.declare_unpaid, op, payment, by),
-        )
-        if payment.state == "stuck":
+        if ask:
+            deed = Deed(
+                lambda: done(settlement.ask_again(**task)), partial(self.reference.ask_again, by)
+            )
+        else:
+            deed = Deed(
+                lambda: done(settlement.declare_unpaid(**task, reason="the till is full")),
+                partial(self.reference.declare_unpaid, op, payment, by),
+            )
+        if payment.state == "stuck" and not ask:
+            # Whether that is proven only the provider's book can say: the witness looks.
             deed.answer()
         else:
-            self.do(deed)
-
-    @rule(which=WHICH, by=st.sampled_from(["anna", "fiona"]))
-    def ask_again(self, which: int, by: str) -> None:
-        found = self.payment(which)
-        if found is not None:
-            settlement.ask_again(task_id=self.row_of[found[1]], by=self.people[by])
+            self.agree_on(deed)
 
 
 def done(_: object) -> None:

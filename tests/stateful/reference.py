@@ -353,6 +353,9 @@ class Reference:
         _refuse_unless(by == payment.holder or by in MAY_ASK, NotAllowed, "role")
         payment.state = "pending"
 
+    def ask_again(self, by: str) -> None:
+        _refuse_unless(by in MAY_ASK, NotAllowed, "role")
+
     def declare_unpaid(self, op: Operation, payment: Payment, by: str) -> None:
         """Of a payment that was set aside only the provider's book can tell: not asked here."""
         _refuse_unless(by in MAY_ASK, NotAllowed, "role")

@@ -107,11 +107,11 @@ class Story(RuleBasedStateMachine):
 
     # Doing.
 
-    def do(self, deed: Deed) -> None:
+    def agree_on(self, deed: Deed) -> None:
         """The service answers as the reference does."""
         agree(deed.answer(), deed.expected())
 
-    def do_meanwhile(self, point: str, first: Deed, second: Deed) -> None:
+    def agree_on_both(self, point: str, first: Deed, second: Deed) -> None:
         """The second comes while the first, at this fail point, has not committed yet."""
         answers = meanwhile(point, first.answer, second.answer)
         for answer, deed in zip(answers, (first, second), strict=True):
@@ -144,7 +144,11 @@ class Story(RuleBasedStateMachine):
         self._compare()
         if self._somebody_is_needed():
             mismatches.open_new()
-        assert_figures(self.ledger.ours(), self.world.erp.entries(), self.world.unheard())
+        assert_figures(
+            self.ledger.ours(),
+            self.world.erp.entries(),
+            self.world.unheard() if self.ledger.refunds else (),
+        )
 
     def look(self) -> None:
         """See what workers and provider have done, and what became of the payments."""
@@ -160,7 +164,7 @@ class Story(RuleBasedStateMachine):
             seen = list(new.values_list("row_id", "lease", "purpose", "step", "outcome", "pk"))
             calls.see([Attempt(*facts[:-1]) for facts in seen], self.world.now)
             self._read_until[rows] = seen[-1][-1] if seen else self._read_until[rows]
-        self.ledger.see(self.world.provider.ledger())
+        self.ledger.see(self.world.provider.ledger(), self.world.now)
 
     def _observe(self) -> None:
         """Take over what became of the payments, where that can be true."""
@@ -189,7 +193,7 @@ class Story(RuleBasedStateMachine):
         assert not payment.by_hand, f"{payment} is {state}, and nobody did that"
         under_way = self.world.keys_under_way() if state == "declined" else ()
         story = self.payment_calls.stories[self.row_of[payment]]
-        true = may_become(state, wire_key, self.ledger, story, under_way)
+        true = may_become(state, wire_key, self.ledger, story, under_way, self.world.now)
         assert true, f"{payment} is {state}, after {story}; the provider says {self.ledger.ours()}"
 
     def _compare(self) -> None:
@@ -221,8 +225,8 @@ class Story(RuleBasedStateMachine):
         }
 
     def _somebody_is_needed(self) -> bool:
-        rows = (PaymentTask, ErpPosting)
-        return any(model._default_manager.filter(state="stuck").exists() for model in rows)
+        payments = [p.state for op in self.reference.operations for p in op.payments]
+        return "stuck" in payments or ErpPosting.objects.filter(state="stuck").exists()
 
     # The end.
 

@@ -1,36 +1,45 @@
 """At least five hundred stories of the whole service, none of which anybody thought of.
 
-In CI they are the same every time. STATEFUL_EXAMPLES=N draws N new ones per test.
+In CI they are the same every time. STATEFUL_EXAMPLES=N draws N new ones per test, from a seed that
+is told; with STATEFUL_SEED=S they come again.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import random
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from payments import recovery
 from tests import factories
 from tests.sandboxes import SandboxErp, SandboxProvider
-from tests.stateful.machine import AtTheDesk, InTheBooks, OnTheWire, Service
+from tests.stateful.machine import AtTheDesk, InTheBooks, OnTheWire
+from tests.stateful.story import Story
 from tests.stateful.world import World
 
-VARIABLE = "STATEFUL_EXAMPLES"
-STORIES = int(os.environ.get(VARIABLE, "170"))
+STORIES = int(os.environ.get("STATEFUL_EXAMPLES", "170"))
+# The same stories every time, unless others are asked for.
+SEED = os.environ.get("STATEFUL_SEED", "0" if "STATEFUL_EXAMPLES" not in os.environ else "")
 STEPS = 10
 
+# After ten examples hypothesis varies those it has had, a step here and there. Fresh stories find
+# more, so each run is shorter than that, and there are many.
+STORIES_A_RUN = 9
+
 SETTINGS = settings(
-    max_examples=STORIES,
+    max_examples=STORIES_A_RUN,
     stateful_step_count=STEPS,
-    derandomize=VARIABLE not in os.environ,
+    database=None,
     # A story is real processes and a real database.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.reuse, Phase.generate, Phase.shrink],
+    phases=[Phase.generate, Phase.shrink],
     print_blob=True,
 )
 
@@ -69,7 +78,7 @@ def nobody_swallows_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("start", [AtTheDesk, OnTheWire, InTheBooks])
 def test_whatever_happens_nothing_is_lost_doubled_or_forgotten(
-    start: type[Service],
+    start: type[Story],
     provider: SandboxProvider,
     erp: SandboxErp,
     quiet: None,
@@ -83,7 +92,11 @@ def test_whatever_happens_nothing_is_lost_doubled_or_forgotten(
         def __init__(self) -> None:
             super().__init__(world, people, told)
 
-    run_state_machine_as_test(Stories, settings=SETTINGS)
+    first = int(SEED or random.SystemRandom().randrange(10**9))
+    tell(f"{start.__name__}: STATEFUL_SEED={first}")
+    for number in itertools.count(first):
+        run_state_machine_as_test(seed(number)(Stories), settings=SETTINGS)
+        if told["stories"] >= STORIES:
+            break
     world.begin()
     tell(f"{start.__name__}: {told['stories']} stories, {told['steps']} steps")
-    assert told["stories"] >= STORIES

@@ -107,14 +107,16 @@ class Ledger:
     def __init__(self) -> None:
         self.refunds: dict[str, Json] = {}
         self._been: defaultdict[str, set[str]] = defaultdict(set)
+        self._first_seen: dict[str, int] = {}
         # Made by others than the product.
         self.foreign: set[str] = set()
 
-    def see(self, refunds: Iterable[Json]) -> None:
+    def see(self, refunds: Iterable[Json], now: int) -> None:
         """Read the book again; fails where one key has moved money twice."""
         self.refunds = {refund["refund"]: refund for refund in refunds}
         for name, refund in self.refunds.items():
             self._been[name].add(refund["status"])
+            self._first_seen.setdefault(name, now)
         keys = [refund["idempotency_key"] for refund in self.ours()]
         twice = {key for key in keys if keys.count(key) > 1}
         assert not twice, f"one key moved money twice: {twice}"
@@ -124,9 +126,14 @@ class Ledger:
         found = [refund for refund in self.ours() if refund["idempotency_key"] == wire_key]
         return found[0] if found else None
 
-    def under_key(self, wire_key: str) -> list[Json]:
-        """Every refund under a key, whoever made it."""
-        return [r for r in self.refunds.values() if r["idempotency_key"] == wire_key]
+    def under_key(self, wire_key: str, now: int) -> list[Json]:
+        """Every refund under a key; of others' only those whose key is still remembered."""
+        return [
+            refund
+            for name, refund in self.refunds.items()
+            if refund["idempotency_key"] == wire_key
+            and (name not in self.foreign or now - self._first_seen[name] < KEY_MEMORY_SECONDS)
+        ]
 
     def moved_minor(self, key: str) -> int:
         """What has left, or may yet, for the operation of this key."""
@@ -145,7 +152,7 @@ class Ledger:
 
 
 def may_become(
-    state: str, wire_key: str, ledger: Ledger, story: Story, under_way: Collection[str]
+    state: str, wire_key: str, ledger: Ledger, story: Story, under_way: Collection[str], now: int
 ) -> bool:
     """Whether what is now said of a payment is true at the provider, and was to be known."""
     refund = ledger.of_key(wire_key)
@@ -154,7 +161,7 @@ def may_become(
         return refund is not None and (told is None or ledger.has_been(refund, told))
     if state != "declined":
         return True
-    moved = [refund["status"] for refund in ledger.under_key(wire_key)]
+    moved = [refund["status"] for refund in ledger.under_key(wire_key, now)]
     seen = story.last_outcome == ("ask", "refused") or story.proven_undone
     if moved:
         return set(moved) == {"failed"}
