@@ -109,6 +109,10 @@ class SandboxProvider(Sandbox):
         moved: Json = self.control(f"refunds/{refund}", {"status": status})
         return moved
 
+    def dispute(self, payment: str, amount_minor: int) -> None:
+        """The customer's bank takes a payment back."""
+        self.control("disputes", {"payment": payment, "amount": amount_minor})
+
     def events(self) -> list[Json]:
         """Every event the provider has for us."""
         listed: list[Json] = self.read("events")
