@@ -15,16 +15,19 @@ from rest_framework.views import APIView
 
 from payments import handover
 from payments.approval import Seen, approve
-from payments.models import PaymentTask
+from payments.models import PaymentTask, ProviderEvent
 from payments.serializers import (
     ApprovalBody,
     HandOverBody,
     PaymentDetailSerializer,
     PaymentSerializer,
     PaymentsQuery,
+    ProviderEventSerializer,
+    ProviderEventsQuery,
     UnpaidBody,
 )
 from payments.settlement import ask_again, declare_unpaid
+from payments.webhooks import replay
 from returns.api import RETURN_KEY, operation_answer
 from returns.api_access import person, require_for_return, require_on_record
 from returns.api_errors import refusals
@@ -147,6 +150,39 @@ class HandOverView(APIView):
         else:
             handover.abandon(task_id=task_id, by=by, reason=body["reason"])
         return Response(_payment_answer(_existing(pk)))
+
+
+class ProviderEventsView(ListAPIView[ProviderEvent]):
+    serializer_class = ProviderEventSerializer
+    pagination_class = OldestFirst
+
+    def get_queryset(self) -> QuerySet[ProviderEvent]:
+        query = self.request.query_params
+        wanted = read_query(ProviderEventsQuery, query, but=OldestFirst.PARAMETERS)
+        return ProviderEvent.objects.filter(**wanted)
+
+    @extend_schema(
+        operation_id="provider_events",
+        summary="What providers have told us, oldest first",
+        parameters=[ProviderEventsQuery],
+        responses={200: ProviderEventSerializer(many=True), **refusals(400)},
+    )
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        require(person(request), "replay_event")
+        return super().get(request, *args, **kwargs)
+
+
+class ReplayView(APIView):
+    @extend_schema(
+        operation_id="replay_event",
+        summary="Read a stored event again and apply it",
+        description="For events that were not understood or wait for their payment. An event that "
+        "has been applied or ignored stays as it is.",
+        request=None,
+        responses={200: ProviderEventSerializer, **refusals(404, 409)},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        return Response(ProviderEventSerializer(replay(event_id=pk, by=person(request))).data)
 
 
 def _payments() -> QuerySet[PaymentTask]:

@@ -13,5 +13,7 @@ urlpatterns = [
     path("payments/<int:pk>/query/", api.AskProviderView.as_view()),
     path("payments/<int:pk>/hand-over/", api.HandOverView.as_view()),
     path("payments/<int:pk>/declare-unpaid/", api.DeclareUnpaidView.as_view()),
+    path("provider-events/", api.ProviderEventsView.as_view()),
+    path("provider-events/<int:pk>/replay/", api.ReplayView.as_view()),
     path("webhooks/<str:provider>/", webhooks.endpoint),
 ]

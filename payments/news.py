@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from payments import outbound
 from payments.capabilities import capabilities_of
-from payments.external import record_external
+from payments.external import record_chargeback, record_external
 from payments.models import PaymentTask, ProviderEvent
-from payments.outcomes import Accepted, Purpose, Settled
+from payments.outcomes import Accepted, Purpose, Refused, Settled
 from payments.providers.base import ProviderNews
 from payments.settlement import lock_task, only_its_own, take_effect
 from returns.states import TASK_FINAL, TaskState
@@ -25,6 +25,10 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
     A refund that was not made here moves no payment of ours; it eats the balance. An event that
     carries our key but has no payment yet is parked: it may have overtaken our own commit.
     """
+    if news.unread:
+        return Standing.NOT_UNDERSTOOD, news.unread
+    if news.taken_back is not None:
+        return record_chargeback(provider, news.payments, news.taken_back)
     if news.says is None:
         return Standing.IGNORED, "not about a refund"
     task_id = _task_id(provider, news)
@@ -32,6 +36,12 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
         if news.wire_key is None:
             return record_external(provider, news)
         return Standing.PARKED, "waiting for its payment"
+    return _apply_to(task_id, news, news.says)
+
+
+def _apply_to(
+    task_id: int, news: ProviderNews, says: Settled | Accepted | Refused
+) -> tuple[Standing, str]:
     balance, operation, task = lock_task(task_id)
     if task.provider_refund not in (None, news.provider_refund):
         return _about_another_refund(task, news)
@@ -41,10 +51,10 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
         return Standing.IGNORED, "older than what is known"
     same_second = task.news_at == occurred_at
     PaymentTask.objects.filter(pk=task.pk).update(news_at=occurred_at)
-    contradicts = not isinstance(news.says, Settled | Accepted)
+    contradicts = not isinstance(says, Settled | Accepted)
     if task.state == TaskState.SUCCEEDED and contradicts and not same_second:
-        verdict = outbound.take_news(task, Purpose.ASK, news.says, capabilities_of(task.provider))
-        take_effect(balance, operation, task, TaskState.SUCCEEDED, verdict, news.says)
+        verdict = outbound.take_news(task, Purpose.ASK, says, capabilities_of(task.provider))
+        take_effect(balance, operation, task, TaskState.SUCCEEDED, verdict, says)
         return Standing.APPLIED, "the payment came back"
     if task.state == TaskState.SUCCEEDED and contradicts:
         return _ask(task, "succeeded and failed in the same second: the look-up decides")
@@ -53,7 +63,7 @@ def apply_news(provider: str, news: ProviderNews) -> tuple[Standing, str]:
     if contradicts or same_second:
         return _ask(task, "the look-up decides")
     before = task.state
-    outcome = only_its_own(task, news.says)
+    outcome = only_its_own(task, says)
     verdict = outbound.take_news(task, Purpose.ASK, outcome, capabilities_of(task.provider))
     take_effect(balance, operation, task, before, verdict, outcome)
     return Standing.APPLIED, verdict.value

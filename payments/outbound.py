@@ -53,7 +53,12 @@ MOST_STEPS = 8
 _KEY_NEVER_TAKEN = {"first_sent_at": None, "safe_retry_until": None}
 
 # Alarms that the end of a row does not answer: they stay until a person has closed them.
-NEVER_RIGHTED = frozenset({"more_than_one_payment", "more_than_one_credit", "reference_not_ours"})
+NEVER_RIGHTED = frozenset(
+    {
+        *("more_than_one_payment", "more_than_one_credit", "reference_not_ours"),
+        *("refunded_elsewhere", "charged_back"),
+    }
+)
 
 _TARGET = {
     verdict: edge(TASK_EDGES, verdict.value).target
@@ -337,7 +342,8 @@ def _write(row: OutboundRow, fields: dict[str, Any]) -> None:
 
 
 def _words(outcome: Outcome) -> str:
-    parts = [str(value) for value in vars(outcome).values() if value not in (None, "", False)]
+    said = (value for name, value in vars(outcome).items() if name != "alarm")
+    parts = [str(value) for value in said if value not in (None, "", False)]
     words = " · ".join(parts)[:500]
     # The other side's words may hold what no text column takes.
     return words.encode(errors="replace").decode().replace("\0", "\ufffd")

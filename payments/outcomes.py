@@ -61,10 +61,15 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Refused:
-    """The counterpart says no. Whether that is final is for the protocol to judge."""
+    """The counterpart says no. Whether that is final is for the protocol to judge.
+
+    `alarm` names what a person must hear about once the refusal is final: the no has a cause that
+    another try would meet again.
+    """
 
     code: str
     reason: str
+    alarm: str = ""
 
 
 @dataclass(frozen=True)

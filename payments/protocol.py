@@ -194,7 +194,7 @@ def judge(
         case Settled() | Accepted():
             return _found(facts, outcome, capabilities)
         case Refused():
-            return _refused(facts, purpose, asked_at, capabilities)
+            return _refused(facts, purpose, asked_at, outcome, capabilities)
         case Deferred():
             return _deferred(facts, purpose, outcome)
         case Absent():
@@ -233,22 +233,28 @@ def _found(facts: Facts, outcome: Settled | Accepted, capabilities: Capabilities
 
 
 def _refused(
-    facts: Facts, purpose: Purpose, asked_at: datetime, capabilities: Capabilities
+    facts: Facts,
+    purpose: Purpose,
+    asked_at: datetime,
+    outcome: Refused,
+    capabilities: Capabilities,
 ) -> Judgement:
     if purpose is Purpose.SEND:
         final = not facts.in_doubt
     else:
         final = _repeat_is_recognised(capabilities) or is_quiet(facts, asked_at, capabilities)
     if final:
-        return _final_refusal(facts, capabilities)
+        return _final_refusal(facts, capabilities, alarm=outcome.alarm)
     return _look_later(facts, _doubt_or_stay(facts), refused_in_doubt=True)
 
 
-def _final_refusal(facts: Facts, capabilities: Capabilities, *, absent: bool = False) -> Judgement:
+def _final_refusal(
+    facts: Facts, capabilities: Capabilities, *, absent: bool = False, alarm: str = ""
+) -> Judgement:
     """It certainly did not happen: declined, or for a person where a refusal ends nothing."""
     if capabilities.refusal_needs_a_person:
         return Judgement(Verdict.PARK, in_doubt=facts.in_doubt, absent=absent, attention="refused")
-    return Judgement(Verdict.DECLINE, in_doubt=facts.in_doubt, absent=absent)
+    return Judgement(Verdict.DECLINE, in_doubt=facts.in_doubt, absent=absent, attention=alarm)
 
 
 def _deferred(facts: Facts, purpose: Purpose, outcome: Deferred) -> Judgement:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from payments.models import AttemptRow
+from payments.models import AttemptRow, ProviderEvent
 from payments.outcomes import Purpose
 from returns.fields import Amount, InOrder, Text, note, version
 from returns.request_body import Body
@@ -58,6 +58,25 @@ class ApprovalBody(Body):
     seen_remaining = Amount(
         required=False, help_text="What the order had left when the decision was made."
     )
+
+
+class ProviderEventsQuery(Body):
+    standing = serializers.ChoiceField(ProviderEvent.Standing.choices, required=False)
+
+
+class ProviderEventSerializer(serializers.Serializer[Any]):
+    """An event as the provider sent it, and what became of it."""
+
+    id = serializers.IntegerField()
+    provider = serializers.CharField()
+    event_id = serializers.CharField()
+    kind = serializers.CharField()
+    standing = serializers.ChoiceField(ProviderEvent.Standing.choices)
+    note = serializers.CharField()
+    body = serializers.CharField()
+    occurred_at = serializers.DateTimeField()
+    received_at = serializers.DateTimeField()
+    applied_at = serializers.DateTimeField(allow_null=True)
 
 
 class PaymentsQuery(Body):

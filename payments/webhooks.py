@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
@@ -22,13 +23,19 @@ from payments.models import ProviderEvent
 from payments.news import Standing, apply_news
 from payments.providers import provider
 from payments.providers.base import BadSignature, NotUnderstood, ProviderNews
+from returns.errors import Missing, WrongState
+from returns.locking import lock_rows
+from returns.permissions import require
 from returns.retrying import database_work_is_retried
+from returns.timeline import refusals_are_recorded
 
 log = logging.getLogger(__name__)
 
 # A parked event waits for our own commit, or for a restore; after a day it is left to a person.
 PARKED_LOOK = timedelta(seconds=30)
 PARKED_FOR = timedelta(days=1)
+# Events that have done nothing yet.
+_WAITS = (Standing.NOT_UNDERSTOOD, Standing.PARKED)
 
 
 @csrf_exempt
@@ -81,7 +88,8 @@ def apply_parked() -> int:
 def _apply_again(pk: int) -> bool:
     try:
         stored = ProviderEvent.objects.get(pk=pk)
-        return _apply_stored(pk, provider(stored.provider).reread_event(stored.body))
+        news = provider(stored.provider).reread_event(stored.body)
+        return _apply_waiting(pk, news, (Standing.PARKED,)).standing == Standing.APPLIED
     except OperationalError as error:
         # The database's trouble and not the event's: it stays due.
         log.warning("event %s has to wait: %s", pk, error)
@@ -95,13 +103,46 @@ def _apply_again(pk: int) -> bool:
         return False
 
 
+@refusals_are_recorded("replay_event")
+def replay(*, event_id: int, by: User) -> ProviderEvent:
+    """Read a stored event again and apply it, where it had not been understood or is parked.
+
+    What has been applied or ignored stays as it is. Raises NotAllowed (role), Missing, and
+    WrongState while the event is still not understood.
+    """
+    require(by, "replay_event")
+    stored = ProviderEvent.objects.filter(pk=event_id).first()
+    if stored is None:
+        raise Missing("There is no such event.", code="unknown_event")
+    if stored.standing not in _WAITS:
+        return stored
+    return _apply_waiting(stored.pk, _read_again(stored), _WAITS, f" (replayed by {by})")
+
+
+def _read_again(stored: ProviderEvent) -> ProviderNews:
+    try:
+        news = provider(stored.provider).reread_event(stored.body)
+    except NotUnderstood as error:
+        raise _still_not_understood(stored, str(error)) from None
+    if news.unread:
+        raise _still_not_understood(stored, news.unread)
+    return news
+
+
+def _still_not_understood(stored: ProviderEvent, why: str) -> WrongState:
+    return WrongState(f"It is still not understood: {why}", standing=stored.standing)
+
+
 @database_work_is_retried
-def _apply_stored(pk: int, news: ProviderNews) -> bool:
+def _apply_waiting(
+    pk: int, news: ProviderNews, waits: tuple[Standing, ...], remark: str = ""
+) -> ProviderEvent:
+    """Apply a stored event if it still waits. Its row is locked: two may be at it."""
     with transaction.atomic():
-        event = ProviderEvent.objects.get(pk=pk)
-        if event.standing == Standing.PARKED:
-            _apply(event, news)
-        return event.standing == Standing.APPLIED
+        (event,) = lock_rows(ProviderEvent.objects.filter(pk=pk))
+        if event.standing in waits:
+            _apply(event, news, remark)
+    return event
 
 
 def _store(name: str, news: ProviderNews, body: bytes) -> tuple[ProviderEvent, bool]:
@@ -121,7 +162,7 @@ def _store(name: str, news: ProviderNews, body: bytes) -> tuple[ProviderEvent, b
     )
 
 
-def _apply(event: ProviderEvent, news: ProviderNews) -> None:
+def _apply(event: ProviderEvent, news: ProviderNews, remark: str = "") -> None:
     if news.live_mode != settings.STRIPE_LIVE_MODE:
         standing, note = Standing.IGNORED, "an event of the other mode (test or live)"
     else:
@@ -129,7 +170,7 @@ def _apply(event: ProviderEvent, news: ProviderNews) -> None:
     now = timezone.now()
     if standing == Standing.PARKED and now - event.received_at > PARKED_FOR:
         standing, note = Standing.NOT_UNDERSTOOD, "no payment of ours appeared for it"
-    event.standing, event.note = standing, note
+    event.standing, event.note = standing, note + remark
     event.applied_at = now if standing == Standing.APPLIED else None
     event.next_look_at = now + PARKED_LOOK if standing == Standing.PARKED else None
     event.save(update_fields=["standing", "note", "applied_at", "next_look_at"])

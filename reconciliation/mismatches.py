@@ -41,6 +41,8 @@ KIND_OF_PAYMENT_WORD: dict[str, Kind] = {
     "paid_after_refusal": Kind.PAYMENT_WITHOUT_OPERATION,
     "returned_after_success": Kind.RETURNED_AFTER_SUCCESS,
     "reference_not_ours": Kind.REFERENCE_DAMAGED,
+    "refunded_elsewhere": Kind.PAYMENT_WITHOUT_OPERATION,
+    "charged_back": Kind.CHARGEBACK_BESIDE_REFUND,
 }
 KIND_OF_CREDIT_WORD: dict[str, Kind] = {
     "amount_differs": Kind.CREDIT_AMOUNT_DIFFERS,

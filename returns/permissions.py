@@ -23,6 +23,7 @@ MAY: dict[str, frozenset[str]] = {
     "ask_provider": frozenset({MANAGER, FINANCE}),
     "declare_unpaid": frozenset({MANAGER, FINANCE}),
     "hand_over": frozenset({DESK, MANAGER, FINANCE}),
+    "replay_event": frozenset({FINANCE, ADMIN}),
     "view_mismatches": frozenset({FINANCE, ADMIN}),
     "resolve_mismatch": frozenset({FINANCE, ADMIN}),
     "import_settlement": frozenset({FINANCE, ADMIN, INTEGRATION}),

@@ -59,6 +59,19 @@ class Sandbox:
         listed: list[Json] = self.read("faults")
         return listed
 
+    def clear_faults(self) -> None:
+        """What was ordered and has not happened yet will not happen."""
+        self._http.delete("/_control/faults").raise_for_status()
+
+    def under_way(self) -> list[Json]:
+        """Requests that were sent and have not arrived (`late`), oldest first."""
+        listed: list[Json] = self.read("late")
+        return listed
+
+    def let_arrive(self) -> None:
+        """What is under way arrives now, whatever its fault said."""
+        self.control("late", {})
+
     def advance_clock(self, seconds: float) -> None:
         self.control("clock", {"advance_seconds": seconds})
 
@@ -95,6 +108,10 @@ class SandboxProvider(Sandbox):
         """To `succeeded` or `failed`, as the bank would."""
         moved: Json = self.control(f"refunds/{refund}", {"status": status})
         return moved
+
+    def dispute(self, payment: str, amount_minor: int) -> None:
+        """The customer's bank takes a payment back."""
+        self.control("disputes", {"payment": payment, "amount": amount_minor})
 
     def events(self) -> list[Json]:
         """Every event the provider has for us."""

@@ -13,6 +13,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Min, Model, Va
 from django.db.models.fields import DurationField
 from django.utils import timezone
 
+from payments.capabilities import BY_PROVIDER
 from payments.models import PaymentTask, ProviderEvent, ProviderHalt
 from reconciliation.models import ErpPosting
 from reconciliation.sweeping import sweep
@@ -26,7 +27,7 @@ _OUTBOUND_TIMES = (
     *("last_send_ends_at", "safe_retry_until", "absent_at"),
 )
 _TIMES: dict[type[Model], tuple[str, ...]] = {
-    PaymentTask: _OUTBOUND_TIMES,
+    PaymentTask: (*_OUTBOUND_TIMES, "finished_at", "news_at"),
     ErpPosting: (*_OUTBOUND_TIMES, "tidy_at"),
     ProviderEvent: ("received_at", "next_look_at"),
     ProviderHalt: ("until",),
@@ -47,7 +48,9 @@ def let_pass(seconds: float) -> None:
             model._default_manager.update(**moved)
 
 
-def run_until_done(provider: MoneyOuts, within_seconds: float = 3600) -> None:
+def run_until_done(
+    provider: MoneyOuts, within_seconds: float = 3600, wait: Callable[[float], None] = let_pass
+) -> None:
     """Sweep until nothing is on its way any more, or until this much time has passed."""
     provider.know_payments()
     passed = 0.0
@@ -57,20 +60,25 @@ def run_until_done(provider: MoneyOuts, within_seconds: float = 3600) -> None:
         if next_look_at is None or passed >= within_seconds:
             return
         wait_seconds = max((next_look_at - timezone.now()).total_seconds(), 0) + 0.01
-        let_pass(wait_seconds)
+        wait(wait_seconds)
         passed += wait_seconds
 
 
 def _next_look() -> datetime | None:
     """When a worker has something to do next; None when nothing is on its way."""
+    by_person = [name for name, promise in BY_PROVIDER.items() if promise.by_person]
+    resting = ProviderHalt.objects.filter(until__gt=timezone.now())
+    payments = PaymentTask.objects.exclude(state__in=[*TASK_FINAL, TaskState.STUCK]).exclude(
+        provider__in=by_person
+    )
+    halted = resting.filter(provider__in=payments.values("provider"))
     looks = [
-        PaymentTask.objects.exclude(state__in=[*TASK_FINAL, TaskState.STUCK]).exclude(
-            handed_over_by__isnull=False
-        ),
+        payments.exclude(provider__in=resting.values("provider")),
         ErpPosting.objects.exclude(state__in=[*TASK_FINAL, TaskState.STUCK]),
         ProviderEvent.objects.filter(standing=ProviderEvent.Standing.PARKED),
     ]
     moments = [rows.aggregate(at=Min("next_look_at"))["at"] for rows in looks]
+    moments.append(halted.aggregate(at=Min("until"))["at"])
     return min((moment for moment in moments if moment is not None), default=None)
 
 

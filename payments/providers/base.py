@@ -35,6 +35,8 @@ class ProviderNews:
 
     `wire_key` and `provider_refund` are None where the event names none; `payments` are the names
     of the captured payment it is about; `says` is None where it is not about a refund's state.
+    `taken_back` is what the customer's bank has taken of the payment (a chargeback). `unread` says
+    why nothing more than the envelope could be read.
     """
 
     event_id: str
@@ -45,6 +47,8 @@ class ProviderNews:
     provider_refund: str | None = None
     payments: tuple[str, ...] = ()
     says: Settled | Accepted | Refused | None = None
+    taken_back: Settled | None = None
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class BadSignature(Exception):
 
 
 class NotUnderstood(Exception):
-    """The event is genuine but of an unknown shape; it is kept as it came."""
+    """The event is genuine, but not even its envelope can be read; it is kept as it came."""
 
 
 class Provider(Protocol):

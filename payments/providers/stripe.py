@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from operator import index
 from typing import Any
@@ -32,9 +33,19 @@ CONNECT_SECONDS = 3
 # has two (Stripe's list of special currency cases).
 TIMES_HUNDRED_AT_STRIPE = frozenset({"ISK", "UGX"})
 NOT_SUPPORTED = frozenset({"MGA"})
+# Refusals that another try would meet again until a person has looked.
+ALARMS = {
+    "charge_already_refunded": "refunded_elsewhere",
+    "charge_disputed": "charged_back",
+    "refund_disputed_payment": "charged_back",
+}
+# A filter against equal amounts refuses a genuine second refund for a while; nothing was applied.
+NOT_YET = frozenset({"duplicate_refund_amount"})
+WAIT_FOR_THE_FILTER_SECONDS = 10 * 60
 Refund = dict[str, Any]
 # What an answer of another shape than documented raises, inside the SDK or here.
 _ODD_ANSWER = (AttributeError, KeyError, TypeError, ValueError)
+_ODD_EVENT = (*_ODD_ANSWER, OverflowError, OSError, RecursionError)
 _REFUND_EVENTS = frozenset({"refund.created", "refund.updated", "refund.failed"})
 
 
@@ -108,9 +119,16 @@ class StripeProvider:
     def reread_event(self, body: str) -> ProviderNews:
         """Read an event whose signature was checked when it was stored."""
         try:
-            return _news(json.loads(body))
-        except (*_ODD_ANSWER, OverflowError, OSError, RecursionError) as error:
+            event = json.loads(body)
+            envelope = _envelope(event)
+        except _ODD_EVENT as error:
             raise NotUnderstood(repr(error)[:500]) from error
+        try:
+            return _news(envelope, event["data"]["object"])
+        except NotUnderstood as error:
+            return replace(envelope, unread=str(error)[:500])
+        except _ODD_EVENT as error:
+            return replace(envelope, unread=repr(error)[:500])
 
     def _ours(self, order: PaymentOrder) -> Iterator[Refund]:
         params: Any = {**_payment(order), "limit": 100}
@@ -176,9 +194,22 @@ def _outcome_of(error: stripe.StripeError) -> Outcome:
         case stripe.IdempotencyError():
             return Unknown(f"this key was used for another request: {words}", alarm="key_conflict")
         case stripe.CardError() | stripe.InvalidRequestError():
-            return Refused(error.code or "invalid_request", words)
+            return _refusal_of(error, words)
         case _:
             return _as_unknown(error)
+
+
+def _refusal_of(error: stripe.StripeError, words: str) -> Refused | Deferred:
+    if error.code in NOT_YET:
+        return Deferred(words, WAIT_FOR_THE_FILTER_SECONDS)
+    return Refused(error.code or "invalid_request", words, _alarm_of(error))
+
+
+def _alarm_of(error: stripe.StripeError) -> str:
+    """We never ask for more than is left; who hears "too much" hears of somebody else's refund."""
+    if isinstance(error, stripe.InvalidRequestError) and error.param == "amount":
+        return "refunded_elsewhere"
+    return ALARMS.get(error.code or "", "")
 
 
 def _as_unknown(error: Exception) -> Unknown:
@@ -191,27 +222,48 @@ def _retry_after(error: stripe.StripeError) -> int | None:
     return int(value) if value.isdigit() else None
 
 
-def _news(event: dict[str, Any]) -> ProviderNews:
-    kind, refund = event["type"], event["data"]["object"]
-    news: dict[str, Any] = {
-        "event_id": _storable(event["id"], 200),
-        "kind": _storable(kind, 100),
-        "occurred_at": datetime.fromtimestamp(event["created"], tz=UTC),
-        "live_mode": bool(event["livemode"]),
-    }
-    if kind not in _REFUND_EVENTS:
-        return ProviderNews(**news)
-    outcome = _read_refund(refund)
+def _envelope(event: dict[str, Any]) -> ProviderNews:
+    return ProviderNews(
+        event_id=_storable(event["id"], 200),
+        kind=_storable(event["type"], 100),
+        occurred_at=datetime.fromtimestamp(event["created"], tz=UTC),
+        live_mode=bool(event["livemode"]),
+    )
+
+
+def _news(envelope: ProviderNews, document: dict[str, Any]) -> ProviderNews:
+    if envelope.kind.startswith("charge.dispute."):
+        return _dispute_news(envelope, document)
+    if envelope.kind not in _REFUND_EVENTS:
+        return envelope
+    outcome = _read_refund(document)
     if isinstance(outcome, Unknown):
         raise NotUnderstood(outcome.reason)
-    key = (refund.get("metadata") or {}).get("payment_key")
-    return ProviderNews(
-        **news,
+    key = (document.get("metadata") or {}).get("payment_key")
+    return replace(
+        envelope,
         wire_key=UUID(key) if key else None,
-        provider_refund=_storable(refund["id"], 200),
-        payments=tuple(p for p in (refund.get("payment_intent"), refund.get("charge")) if p),
+        provider_refund=_storable(document["id"], 200),
+        payments=_payments_of(document),
         says=outcome,
     )
+
+
+def _dispute_news(envelope: ProviderNews, dispute: dict[str, Any]) -> ProviderNews:
+    """The customer's bank takes a payment back. One that is won is for a person to undo."""
+    if dispute.get("status") == "won":
+        raise NotUnderstood(f"dispute {dispute['id']} was won: the money is ours again")
+    if not envelope.kind.endswith(".created"):
+        return envelope
+    currency = dispute["currency"].upper()
+    taken = Settled(
+        _storable(dispute["id"], 200), _our_amount(index(dispute["amount"]), currency), currency
+    )
+    return replace(envelope, payments=_payments_of(dispute), taken_back=taken)
+
+
+def _payments_of(document: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(p for p in (document.get("payment_intent"), document.get("charge")) if p)
 
 
 def _storable(text: str, longest: int) -> str:

@@ -14,6 +14,7 @@ Control API, for tests, drills and demos (JSON unless said otherwise):
     POST   /_control/clock              {"advance_seconds"}
     POST   /_control/refunds/<id>       {"status": "succeeded" | "failed"}
     POST   /_control/payments           [{"payment", "amount" (minor units), "currency"}]
+    POST   /_control/disputes           {"payment", "amount" (minor units)}: charged back
     GET    /_control/events             events with their deliveries
     POST   /_control/events             {"deliver": [event ids], "at_once": false}
     POST   /_control/webhooks           {"hold": true | false}

@@ -77,8 +77,7 @@ class StripeApi:
             dialect.positive_integer(parameters, "amount") if "amount" in parameters else None
         )
         payment = self._payment_to_refund(parameters)
-        if mode == "decline":
-            raise refusals.card_declined()
+        self._refuse_by(mode, payment)
         now = self._clock.timestamp()
         refund = Refund(
             id=new_id("re"),
@@ -96,6 +95,15 @@ class StripeApi:
         document = dialect.refund_object(refund)
         created = event("refund.created", document, created_at=now, key=key)
         return Written([self._ledger.as_it_is(refund), created], document)
+
+    def _refuse_by(self, mode: str, payment: Payment) -> None:
+        """What a fault says, and what the customer's bank has done."""
+        if mode == "decline":
+            raise refusals.card_declined()
+        if mode == "insufficient_balance":
+            raise refusals.insufficient_balance()
+        if mode == "disputed" or payment.disputed:
+            raise refusals.disputed(payment)
 
     def _payment_to_refund(self, parameters: JsonObject) -> Payment:
         intent_id = dialect.optional_text(parameters, "payment_intent")

@@ -45,7 +45,7 @@ class Sandbox(ABC):
         self.faults = FaultBook(self.fault_modes, self.default_fault_target)
         self._journal = Journal(data / "journal.jsonl")
         self._requests = RequestLog(data / "requests.jsonl", self.clock)
-        self._on_their_way: set[threading.Timer] = set()
+        self._on_their_way: dict[threading.Timer, Request] = {}
         self._control = Routes(self.control_routes())
         self._appliers = self.appliers()
         for kind, facts in self._journal.replay():
@@ -65,6 +65,8 @@ class Sandbox(ABC):
             "POST /_control/faults": self._order_fault,
             "DELETE /_control/faults": self._clear_faults,
             "POST /_control/clock": self._advance_clock,
+            "GET /_control/late": self._show_late,
+            "POST /_control/late": self._let_arrive,
             "POST /_control/reset": self._reset,
         }
 
@@ -145,18 +147,33 @@ class Sandbox(ABC):
 
     def _arrive_later(self, request: Request, seconds: float) -> None:
         def arrive() -> None:
-            self._on_their_way.discard(timer)
-            self._carried_out(request, None)
+            if self._on_their_way.pop(timer, None):
+                self._carried_out(request, None)
 
         timer = threading.Timer(seconds, arrive)
         timer.daemon = True
-        self._on_their_way.add(timer)
+        self._on_their_way[timer] = request
         timer.start()
 
     def _cancel_late_requests(self) -> None:
         for timer in list(self._on_their_way):
             timer.cancel()
         self._on_their_way.clear()
+
+    def _show_late(self, request: Request) -> Answer:
+        """What has been sent and has not arrived, oldest first."""
+        late = list(self._on_their_way.values())
+        return json_answer(
+            200, [{"target": r.target, "idempotency_key": r.idempotency_key} for r in late]
+        )
+
+    def _let_arrive(self, request: Request) -> Answer:
+        """Everything on its way arrives now, oldest first; answers when it has."""
+        arrived = list(self._on_their_way)
+        for timer in arrived:
+            timer.cancel()
+            timer.function()
+        return json_answer(200, {"arrived": len(arrived)})
 
     def _order_fault(self, request: Request) -> Answer:
         return json_answer(201, self.faults.order(request.json_object()))

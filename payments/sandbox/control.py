@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import RLock
 from urllib.parse import parse_qs
@@ -12,7 +13,7 @@ from urllib.parse import parse_qs
 from payments.sandbox.base import Control, one_of
 from payments.sandbox.clock import Clock
 from payments.sandbox.currencies import in_major_units
-from payments.sandbox.dialect import is_currency, refund_object
+from payments.sandbox.dialect import dispute_object, is_currency, refund_object
 from payments.sandbox.exchange import Answer, BadRequestError, Request, json_answer, refused
 from payments.sandbox.journal import Change
 from payments.sandbox.ledger import REFUND_EDGES, BalanceLine, Ledger, Payment, new_id
@@ -46,6 +47,7 @@ class ProviderControl:
             "GET /_control/settlement.csv": self._export_settlement,
             "POST /_control/refunds/<>": self._move_refund,
             "POST /_control/payments": self._seed_payments,
+            "POST /_control/disputes": self._dispute,
             "GET /_control/events": self._list_events,
             "POST /_control/events": self._deliver_events,
             "POST /_control/webhooks": self._hold_webhooks,
@@ -84,6 +86,23 @@ class ProviderControl:
                 told = event(kind, refund_object(refund), created_at=now, key=None)
                 self._commit([self._ledger.as_it_is(refund), told])
             return json_answer(200, refund_object(refund))
+
+    def _dispute(self, request: Request) -> Answer:
+        """`{"payment", "amount"}`: the customer's bank takes it back, and the event that tells."""
+        match request.json_object():
+            case {"payment": str(name), "amount": int(amount_minor)} if amount_minor > 0:
+                pass
+            case other:
+                raise BadRequestError(f"not a dispute (amount in minor units): {other}")
+        with self._lock:
+            payment = self._ledger.payments.get(name)
+            if payment is None:
+                return refused(404, "unknown_payment", f"no payment {name}")
+            now = self._clock.timestamp()
+            document = dispute_object(new_id("dp"), payment, amount_minor, now)
+            told = event("charge.dispute.created", document, created_at=now, key=None)
+            self._commit([self._ledger.as_it_is(replace(payment, disputed=True)), told])
+            return json_answer(200, document)
 
     def _seed_payments(self, request: Request) -> Answer:
         """Succeeded payments under given names, many at once: the past of imported orders."""

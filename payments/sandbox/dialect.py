@@ -120,6 +120,23 @@ def refund_object(refund: Refund) -> JsonObject:
     return document
 
 
+def dispute_object(dispute_id: str, payment: Payment, amount_minor: int, at: int) -> JsonObject:
+    return {
+        "id": dispute_id,
+        "object": "dispute",
+        "amount": amount_minor,
+        "charge": payment.charge,
+        "created": at,
+        "currency": payment.currency,
+        "is_charge_refundable": False,
+        "livemode": False,
+        "metadata": {},
+        "payment_intent": payment.id,
+        "reason": "product_not_received",
+        "status": "needs_response",
+    }
+
+
 def payment_intent_object(payment: Payment) -> JsonObject:
     received_minor = payment.amount_minor if payment.charge else 0
     return {
@@ -157,7 +174,7 @@ def charge_object(payment: Payment, ledger: Ledger) -> JsonObject:
         "created": payment.created_at,
         "currency": payment.currency,
         "description": payment.description,
-        "disputed": False,
+        "disputed": payment.disputed,
         "livemode": False,
         "metadata": payment.metadata,
         "paid": True,

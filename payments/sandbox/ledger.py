@@ -37,6 +37,7 @@ class Payment:
     payment_method: str | None = None
     description: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    disputed: bool = False
 
     @property
     def balance_line(self) -> str:
@@ -151,8 +152,9 @@ class Ledger:
 
     def record_payment(self, facts: JsonObject) -> None:
         payment = Payment(**facts)
+        is_new = payment.id not in self.payments
         self.payments[payment.id] = payment
-        if payment.charge:
+        if payment.charge and is_new:
             self._payment_of_charge[payment.charge] = payment.id
             self._balance.append(
                 BalanceLine(

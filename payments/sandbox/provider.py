@@ -27,6 +27,9 @@ _MAX_KEY_LENGTH = 255
 class Provider(Sandbox):
     fault_modes: ClassVar = TRANSPORT_MODES | {
         "decline",  # 402, saved under the key
+        "insufficient_balance",  # 400, saved under the key: the shop's own balance is too low
+        "disputed",  # 400, saved under the key: the customer's bank has the charge
+        "same_amount",  # 400, not saved: a refund of this amount was made a moment ago
         "pending",  # the refund is accepted and not final
     }
     default_fault_target: ClassVar = "POST /v1/refunds"
@@ -75,6 +78,7 @@ class Provider(Sandbox):
             "error_before": refusals.out_of_order(),
             "rate_limit": refusals.too_many_requests(max(1, math.ceil(fault.seconds))),
             "unauthorized": refusals.no_api_key(),
+            "same_amount": refusals.same_amount(),
         }
         refusal = refused_before.get(fault.mode)
         return refusal.answer() if refusal else None

@@ -106,6 +106,30 @@ def card_declined() -> Refusal:
     )
 
 
+def insufficient_balance() -> Refusal:
+    return invalid(
+        "You do not have enough available funds in your balance to make this refund.",
+        executed=True,
+        code="balance_insufficient",
+    )
+
+
+def disputed(payment: Payment) -> Refusal:
+    return invalid(
+        f"Charge {payment.charge} has been charged back; cannot issue a refund.",
+        executed=True,
+        code="charge_disputed",
+    )
+
+
+def same_amount() -> Refusal:
+    """Not the real provider's: others refuse a second refund of an amount for some minutes."""
+    return invalid(
+        "A refund of this amount was made on this payment a moment ago. Try again later.",
+        code="duplicate_refund_amount",
+    )
+
+
 def key_in_use() -> Refusal:
     return Refusal(
         409,

@@ -44,14 +44,14 @@ class Delivery:
         return not self.delivered and self.tries < MAX_TRIES
 
 
-def event(kind: str, refund: JsonObject, *, created_at: int, key: str | None) -> Change:
-    """An event about a refund as it is now, to be committed together with what caused it."""
+def event(kind: str, document: JsonObject, *, created_at: int, key: str | None) -> Change:
+    """An event about an object as it is now, to be committed together with what caused it."""
     return "event", {
         "id": new_id("evt"),
         "object": "event",
         "api_version": API_VERSION,
         "created": created_at,
-        "data": {"object": refund},
+        "data": {"object": document},
         "livemode": False,
         "pending_webhooks": 1,
         "request": {"id": new_id("req"), "idempotency_key": key},

@@ -100,8 +100,8 @@ DOUBTS = {
     "slow": 1,
     "late": 2,
 }
-# After these it certainly has not; the last two are its word about this very refund.
-CERTAIN = {"rate_limit": 2, "decline": 3}
+# After these it certainly has not.
+CERTAIN = {"rate_limit": 2, "decline": 3, "insufficient_balance": 1}
 LOOK_UP_MODES = {
     "drop_before": 3,
     "drop_after": 1,

@@ -16,7 +16,6 @@ HOW_THE_NAIVE_ONE_FAILS = {
 }
 
 
-@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_system_pays_once(name: str, system: RefundSystem) -> None:
     SCENARIOS[name](system)

@@ -399,6 +399,39 @@ def test_decline_is_a_card_error_and_saved(provider: Provider) -> None:
     assert provider.ledger() == []
 
 
+def test_a_low_balance_refuses_and_is_saved(provider: Provider) -> None:
+    intent = provider.pay()
+    provider.fault("insufficient_balance")
+    for _ in range(2):
+        with pytest.raises(stripe.InvalidRequestError) as refused:
+            provider.refund(intent.id, 100, "key-1")
+        assert refused.value.code == "balance_insufficient"
+    assert provider.ledger() == []
+
+
+def test_an_equal_amount_is_refused_for_now_and_nothing_is_saved(provider: Provider) -> None:
+    intent = provider.pay()
+    provider.fault("same_amount")
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        provider.refund(intent.id, 100, "key-1")
+    assert refused.value.code == "duplicate_refund_amount"
+    assert provider.refund(intent.id, 100, "key-1").status == "succeeded"
+
+
+def test_what_the_bank_took_back_is_told_and_not_refunded(provider: Provider) -> None:
+    intent = provider.pay()
+    dispute = provider.control("disputes", {"payment": intent.id, "amount": 100})
+    told = provider.get("events")[-1]["event"]
+    assert (told["type"], told["data"]["object"]) == ("charge.dispute.created", dispute)
+    assert provider.stripe.v1.charges.retrieve(str(intent.latest_charge)).disputed
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        provider.refund(intent.id, 100, "key-1")
+    assert refused.value.code == "charge_disputed"
+    for payment, amount in (("pi_nobody", 1), (intent.id, 0)):
+        with pytest.raises(httpx.HTTPStatusError, match=r"40[04]"):
+            provider.control("disputes", {"payment": payment, "amount": amount})
+
+
 def test_rate_limit_says_when_to_come_back(provider: Provider) -> None:
     intent = provider.pay()
     provider.fault("rate_limit", seconds=7)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client, override_settings
+from django.test import Client
 from pytest_django import Settings
 
 from payments import dispatch, outbound, webhooks
@@ -29,18 +29,11 @@ from tests.oracle import nothing_changes
 from tests.sandboxes import Json, SandboxErp, SandboxProvider
 from tests.workers import at_once, let_pass, run_until_done
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("secret")]
 
 URL = "/api/v1/webhooks/stripe/"
 TWO_MINUTES = timedelta(minutes=2)
 Standing = ProviderEvent.Standing
-
-
-@pytest.fixture(autouse=True, scope="module")
-def secret() -> Iterator[None]:
-    """Of the whole module, because the oracle delivers every event once more after each test."""
-    with override_settings(STRIPE_WEBHOOK_SECRET="whsec_for_tests"):
-        yield
 
 
 @pytest.fixture
