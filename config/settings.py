@@ -209,7 +209,7 @@ SPECTACULAR_SETTINGS = {
         "ChannelEnum": "returns.models.Channel",
         "MismatchKindEnum": "reconciliation.models.Mismatch.Kind",
         "MismatchStatusEnum": "reconciliation.models.Mismatch.Status",
-        "ResolutionEnum": "reconciliation.serializers.RESOLUTIONS",
+        "ResolutionEnum": "reconciliation.resolving.RESOLUTIONS",
     },
 }
 
@@ -296,6 +296,16 @@ APPROVAL_LIMITS = {
     "JPY": ("750000", "3000000"),
     "KWD": ("1500", "6000"),
     "other": ("1000", "4000"),
+}
+
+# Major units: a mismatch with more at stake is closed by two different people.
+RESOLUTION_LIMITS = {
+    "EUR": "1000",
+    "USD": "1000",
+    "GBP": "800",
+    "JPY": "150000",
+    "KWD": "300",
+    "other": "200",
 }
 
 LOGGING = {

@@ -32,7 +32,7 @@ _TOLD = {
 }
 
 
-_MAY_BE_ASKED_ABOUT = frozenset(
+_ASKED_ABOUT_IN = frozenset(
     {
         TaskState.PENDING,
         TaskState.UNKNOWN,
@@ -99,10 +99,15 @@ def ask_again(*, task_id: int, by: User) -> PaymentTask:
     with transaction.atomic():
         _, operation, task = lock_task(task_id)
         before = task.state
-        if task.state in _MAY_BE_ASKED_ABOUT and not capabilities_of(task.provider).by_person:
+        if may_be_asked_about(task):
             outbound.look_now(task, timezone.now())
             _tell(operation, task, before, "ask_again", by)
     return task
+
+
+def may_be_asked_about(task: PaymentTask) -> bool:
+    """Whether the provider could still tell us something about this payment."""
+    return task.state in _ASKED_ABOUT_IN and not capabilities_of(task.provider).by_person
 
 
 @refusals_are_recorded("declare_unpaid")

@@ -11,10 +11,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from reconciliation.mismatches import resolve
 from reconciliation.models import ErpPosting, Mismatch
 from reconciliation.posting import try_again
-from reconciliation.serializers import MismatchesQuery, MismatchSerializer, ResolutionBody
+from reconciliation.resolving import confirm, resolve, turn_down
+from reconciliation.serializers import (
+    ConfirmationBody,
+    MismatchesQuery,
+    MismatchSerializer,
+    ResolutionBody,
+    TurningDownBody,
+)
 from returns.api import RETURN_KEY, operation_answer
 from returns.api_access import key_of_return, person, require_for_return, require_on_record
 from returns.api_errors import refusals
@@ -50,6 +56,8 @@ class ResolveView(APIView):
     @extend_schema(
         operation_id="resolve",
         summary="Close a mismatch with a reason; no money moves by it",
+        description="Where more is at stake than one person may decide on, it stays open with "
+        "`proposed_by` and `proposed_at` until somebody else confirms it.",
         request=ResolutionBody,
         responses={200: MismatchSerializer, **refusals(400, 404, 409)},
     )
@@ -62,8 +70,39 @@ class ResolveView(APIView):
             by=by,
             resolution=body["resolution"],
             reason=body["reason"],
+            evidence=body.get("evidence", ""),
             operation_key=key_of_return(body["operation"]) if "operation" in body else None,
         )
+        return Response(MismatchSerializer(_mismatches().get(pk=pk)).data)
+
+
+class ConfirmView(APIView):
+    @extend_schema(
+        operation_id="confirm_resolution",
+        summary="Agree, as a second person, with how a mismatch is to be closed",
+        request=ConfirmationBody,
+        responses={200: MismatchSerializer, **refusals(400, 404, 409)},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        by = person(request)
+        require_on_record("resolve_mismatch", by=by)
+        body = read(ConfirmationBody, request.data)
+        confirm(mismatch_id=pk, by=by, proposed_at=body["proposed_at"])
+        return Response(MismatchSerializer(_mismatches().get(pk=pk)).data)
+
+
+class TurnDownView(APIView):
+    @extend_schema(
+        operation_id="turn_down_resolution",
+        summary="Disagree, as a second person, with how a mismatch is to be closed",
+        request=TurningDownBody,
+        responses={200: MismatchSerializer, **refusals(400, 404, 409)},
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        by = person(request)
+        require_on_record("resolve_mismatch", by=by)
+        body = read(TurningDownBody, request.data)
+        turn_down(mismatch_id=pk, by=by, reason=body["reason"])
         return Response(MismatchSerializer(_mismatches().get(pk=pk)).data)
 
 
@@ -88,4 +127,6 @@ class PostAgainView(APIView):
 
 
 def _mismatches() -> QuerySet[Mismatch]:
-    return Mismatch.objects.select_related("operation__order", "assignee", "resolved_by")
+    return Mismatch.objects.select_related(
+        "operation__order", "assignee", "proposed_by", "resolved_by"
+    )

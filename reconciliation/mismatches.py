@@ -1,27 +1,19 @@
-"""The queue of what a person must close: opened from facts, closed by a reason, never by hand."""
+"""The queue of what a person must close: opened from facts, closed when they have become right."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
-from django.contrib.auth.models import User
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from payments.capabilities import BY_PROVIDER
 from payments.models import OutboundRow, PaymentTask, ProviderEvent
 from reconciliation.models import ErpPosting, Mismatch
-from returns import locking
-from returns.errors import Invalid, Missing, WrongState
-from returns.models import ExternalRefund, RefundOperation
-from returns.permissions import require
-from returns.retrying import database_work_is_retried
+from returns.models import ExternalRefund
 from returns.states import OperationState, TaskState
-from returns.timeline import refusals_are_recorded
 
 # A doubt that the look-ups have not cleared in this time needs a person as well.
 DOUBT_BEFORE_A_PERSON = timedelta(hours=1)
@@ -89,72 +81,6 @@ def close_righted() -> int:
         reason="A later look found everything in order.",
         resolved_at=timezone.now(),
     )
-
-
-@refusals_are_recorded("resolve_mismatch")
-@database_work_is_retried
-def resolve(
-    *,
-    mismatch_id: int,
-    by: User,
-    resolution: str,
-    reason: str,
-    operation_key: UUID | None = None,
-) -> Mismatch:
-    """A person closes a mismatch with a reason; money never moves by it.
-
-    The same resolution again changes nothing. Raises NotAllowed (role), Missing, Invalid,
-    WrongState when it was closed in another way, or while what it is about is still set aside:
-    closing the item must not be the last anybody sees of it.
-    """
-    require(by, "resolve_mismatch")
-    _refuse_incomplete(resolution, reason, operation_key)
-    with transaction.atomic():
-        found = locking.lock_rows(Mismatch.objects.filter(pk=mismatch_id))
-        if not found:
-            raise Missing("There is no such mismatch.", code="unknown_mismatch")
-        mismatch = found[0]
-        if mismatch.status == Mismatch.Status.RESOLVED:
-            if (mismatch.resolution, mismatch.reason) == (resolution, reason):
-                return mismatch
-            raise WrongState("This mismatch is already closed.", resolution=mismatch.resolution)
-        _refuse_while_set_aside(mismatch)
-        if operation_key is not None:
-            mismatch.operation = _operation(operation_key)
-        mismatch.status = Mismatch.Status.RESOLVED
-        mismatch.resolution, mismatch.reason = resolution, reason
-        mismatch.resolved_by, mismatch.resolved_at = by, timezone.now()
-        mismatch.save()
-    return mismatch
-
-
-def _refuse_while_set_aside(mismatch: Mismatch) -> None:
-    rows: list[OutboundRow | None] = [mismatch.payment, mismatch.posting]
-    if any(row is not None and row.state == TaskState.STUCK for row in rows):
-        raise WrongState(
-            "What this is about is still set aside. Have it looked at again, or decide that it "
-            "has not been paid; then this closes."
-        )
-
-
-def _refuse_incomplete(resolution: str, reason: str, operation_key: UUID | None) -> None:
-    offered = [r for r in Mismatch.Resolution.values if r != Mismatch.Resolution.RIGHTED]
-    complaints = {}
-    if resolution not in offered:
-        complaints["resolution"] = f"Use one of: {', '.join(offered)}."
-    if not reason.strip():
-        complaints["reason"] = "Say why."
-    if resolution == Mismatch.Resolution.LINK and operation_key is None:
-        complaints["operation"] = "Name the operation to link to."
-    if complaints:
-        raise Invalid(complaints)
-
-
-def _operation(key: UUID) -> RefundOperation:
-    try:
-        return RefundOperation.objects.get(operation_key=key)
-    except RefundOperation.DoesNotExist:
-        raise Missing("There is no such return.", code="unknown_return") from None
 
 
 def _is_one_of(mismatch: Mismatch, items: set[tuple[Any, ...]]) -> bool:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from reconciliation.models import Mismatch
+from reconciliation.resolving import MOST_CHARACTERS, RESOLUTIONS
 from returns.fields import Money, Text
 from returns.request_body import Body
-
-# The software's own resolution is not a person's to give.
-RESOLUTIONS = [
-    choice for choice in Mismatch.Resolution.choices if choice[0] != Mismatch.Resolution.RIGHTED
-]
 
 
 class MismatchesQuery(Body):
@@ -23,12 +19,27 @@ class ResolutionBody(Body):
     """How a mismatch is closed, and why. `operation`: the key or reference to link it to."""
 
     resolution = serializers.ChoiceField(RESOLUTIONS)
-    reason = Text(max_length=2_000)
+    reason = Text(max_length=MOST_CHARACTERS)
     operation = Text(required=False, max_length=40)
+    # A link, a file's name, the number of an entry or a ticket.
+    evidence = Text(required=False, allow_blank=True, max_length=MOST_CHARACTERS)
+
+
+class ConfirmationBody(Body):
+    """`proposed_at` as it was read: what is confirmed is the proposal of that moment."""
+
+    proposed_at = serializers.DateTimeField()
+
+
+class TurningDownBody(Body):
+    reason = Text(max_length=MOST_CHARACTERS)
 
 
 class MismatchSerializer(serializers.Serializer[Mismatch]):
-    """Something a person must close. `at_stake` is null where no amount is known."""
+    """Something a person must close. `at_stake` is null where no amount is known.
+
+    While it is open, `resolution`, `reason` and `evidence` are what `proposed_by` proposes.
+    """
 
     id = serializers.IntegerField()
     kind = serializers.ChoiceField(Mismatch.Kind.choices)
@@ -47,6 +58,11 @@ class MismatchSerializer(serializers.Serializer[Mismatch]):
     assignee = serializers.CharField(source="assignee.username", allow_null=True, default=None)
     resolution = serializers.CharField()
     reason = serializers.CharField()
+    evidence = serializers.CharField()
+    proposed_by = serializers.CharField(
+        source="proposed_by.username", allow_null=True, default=None
+    )
+    proposed_at = serializers.DateTimeField(allow_null=True)
     resolved_by = serializers.CharField(
         source="resolved_by.username", allow_null=True, default=None
     )

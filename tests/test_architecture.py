@@ -79,7 +79,7 @@ TRANSACTIONS = (
     "payments/outbound.py",
     "payments/webhooks.py",
     "reconciliation/posting.py",
-    "reconciliation/mismatches.py",
+    "reconciliation/resolving.py",
 )
 
 

@@ -1,6 +1,6 @@
 """The books: postings, what others say they did, and what a person has to close."""
 
-from reconciliation.models.mismatches import Mismatch
+from reconciliation.models.mismatches import Mismatch, MismatchEvent
 from reconciliation.models.postings import ErpPosting, PostingAttempt
 from reconciliation.models.runs import DailyTotal, ReconciliationRun
 from reconciliation.models.statements import (
@@ -15,6 +15,7 @@ __all__ = [
     "ErpEntry",
     "ErpPosting",
     "Mismatch",
+    "MismatchEvent",
     "PostingAttempt",
     "ReconciliationRun",
     "SettlementImport",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pghistory
+import pgtrigger
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from payments.models import PaymentTask, ProviderEvent
@@ -88,8 +89,21 @@ class Mismatch(models.Model):
     assignee = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
+    # As proposed while the item is open, as decided once it is closed.
     resolution = models.CharField(max_length=16, choices=Resolution.choices, blank=True)
     reason = models.TextField(blank=True)
+    # What shows it: a link, a file's name, the number of an entry or a ticket.
+    evidence = models.TextField(blank=True, default="", db_default="")
+    link_to = models.ForeignKey(
+        RefundOperation, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    # The first of two people, where more is at stake than one may decide on alone.
+    proposed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    proposed_at = models.DateTimeField(null=True, blank=True)
+    # How much one person could decide on alone when this was decided, minor units.
+    alone_up_to_minor = models.BigIntegerField(default=0, db_default=0)
     resolved_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
@@ -101,13 +115,88 @@ class Mismatch(models.Model):
             models.CheckConstraint(
                 condition=Q(status="open") | (Q(resolved_at__isnull=False) & ~Q(resolution="")),
                 name="mismatch_closed_with_a_resolution",
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(proposed_by__isnull=True, proposed_at__isnull=True)
+                | (Q(proposed_by__isnull=False, proposed_at__isnull=False) & ~Q(resolution="")),
+                name="mismatch_proposal_is_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(resolved_by__isnull=True)
+                | Q(at_stake_minor__lte=F("alone_up_to_minor"))
+                | Q(proposed_by__isnull=False),
+                name="mismatch_above_the_limit_takes_two",
+            ),
+            models.CheckConstraint(
+                condition=~Q(proposed_by=F("resolved_by")), name="mismatch_two_are_not_the_same"
+            ),
         ]
         indexes = [
             models.Index("opened_at", "id", name="mismatch_open", condition=Q(status="open")),
             models.Index("kind", "subject", name="mismatch_subject", condition=~Q(subject="")),
         ]
-        triggers = [guards.kept(), guards.fixed("fingerprint", "kind", "subject", "opened_at")]
+        triggers = [
+            guards.kept(),
+            # Facts and money of an item are as they were found; a person decides, no more.
+            guards.fixed(
+                *("fingerprint", "kind", "subject", "opened_at", "detail", "day", "currency"),
+                *("at_stake_minor", "expected_minor", "found_minor"),
+                *("payment", "event", "posting", "run", "line", "entry"),
+            ),
+            pgtrigger.Protect(
+                name="closed_for_good",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Q(old__status="resolved"),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} · {self.operation or self.fingerprint}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == self.Status.OPEN
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether somebody has decided and a second person must agree."""
+        return self.is_open and self.proposed_by_id is not None
+
+    @property
+    def difference_minor(self) -> int | None:
+        """What was found beyond what we expected; None where nothing was compared."""
+        if self.expected_minor is None or self.found_minor is None:
+            return None
+        return self.found_minor - self.expected_minor
+
+
+class MismatchEvent(models.Model):
+    """What a person did about a mismatch, written by the verb that did it."""
+
+    class Verb(models.TextChoices):
+        LOOK_AT = "look_at", _("looked at for the first time")
+        ASSIGN = "assign", _("assigned")
+        NOTE = "note", _("noted")
+        ASK_AGAIN = "ask_again", _("provider is being asked again")
+        POST_AGAIN = "post_again", _("posting is being tried again")
+        PROPOSE = "propose", _("proposed; a second person must confirm it")
+        TURN_DOWN = "turn_down", _("proposal turned down")
+        RESOLVE = "resolve", _("closed")
+
+    mismatch = models.ForeignKey(Mismatch, on_delete=models.PROTECT, related_name="events")
+    verb = models.CharField(max_length=16, choices=Verb.choices)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    note = models.TextField(blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            # From here to the resolution is the time that reconciling has taken.
+            models.UniqueConstraint(
+                fields=["mismatch"], name="one_first_look", condition=Q(verb="look_at")
+            )
+        ]
+        triggers = guards.append_only()
+
+    def __str__(self) -> str:
+        return f"{self.mismatch_id} {self.verb}"

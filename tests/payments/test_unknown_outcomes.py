@@ -11,8 +11,8 @@ from payments.capabilities import BY_PROVIDER
 from payments.models import PaymentTask
 from payments.outcomes import Capabilities
 from payments.settlement import ask_again, declare_unpaid
-from reconciliation.mismatches import resolve
 from reconciliation.models import Mismatch
+from reconciliation.resolving import resolve
 from reconciliation.sweeping import sweep
 from returns.errors import InsufficientBalance, Invalid, NotAllowed, WrongState
 from returns.states import OperationState, TaskState

@@ -64,7 +64,9 @@ class TestReading:
 
     def test_mismatches_are_listed_oldest_first_and_filtered(self, finance: Api) -> None:
         first, second = doubtful(), doubtful()
-        resolved(finance, Mismatch.objects.get(operation=first), resolution="chase", reason="x")
+        resolved(
+            finance, Mismatch.objects.get(operation=first), resolution="chase", reason="as agreed"
+        )
 
         def listed(**query: str) -> list[str]:
             rows = finance.get("mismatches/", **query).body["results"]
@@ -120,9 +122,9 @@ class TestResolving:
     def test_a_closed_mismatch_is_not_closed_in_another_way(self, finance: Api) -> None:
         doubtful()
         mismatch = Mismatch.objects.get()
-        resolved(finance, mismatch, resolution="chase", reason="asked")
+        resolved(finance, mismatch, resolution="chase", reason="asked them")
         with nothing_changes():
-            answer = resolved(finance, mismatch, resolution="accept", reason="small")
+            answer = resolved(finance, mismatch, resolution="accept", reason="too small")
         assert (answer.status, answer.code) == (409, "wrong_state")
 
     @pytest.mark.parametrize(
@@ -131,11 +133,11 @@ class TestResolving:
             ({"resolution": "chase"}, "reason"),
             ({"resolution": "chase", "reason": ""}, "reason"),
             ({"resolution": "chase", "reason": "  "}, "reason"),
-            ({"resolution": "ignore", "reason": "x"}, "resolution"),
-            ({"resolution": "righted", "reason": "x"}, "resolution"),
-            ({"resolution": "link", "reason": "x"}, "operation"),
-            ({"resolution": "link", "reason": "x", "operation": 5}, "operation"),
-            ({"resolution": "chase", "reason": "x", "amount": "5.00"}, "amount"),
+            ({"resolution": "ignore", "reason": "as agreed"}, "resolution"),
+            ({"resolution": "righted", "reason": "as agreed"}, "resolution"),
+            ({"resolution": "link", "reason": "as agreed"}, "operation"),
+            ({"resolution": "link", "reason": "as agreed", "operation": 5}, "operation"),
+            ({"resolution": "chase", "reason": "as agreed", "amount": "5.00"}, "amount"),
         ],
     )
     def test_a_resolution_that_is_not_understood_whole_is_refused(
@@ -150,21 +152,27 @@ class TestResolving:
         doubtful()
         with nothing_changes():
             answer = resolved(
-                finance, Mismatch.objects.get(), resolution="link", reason="x", operation="R-404"
+                finance,
+                Mismatch.objects.get(),
+                resolution="link",
+                reason="as agreed",
+                operation="R-404",
             )
         assert (answer.status, answer.code) == (404, "unknown_return")
 
     @pytest.mark.parametrize("pk", [404, 10**30])
     def test_an_unknown_mismatch_is_not_found(self, finance: Api, pk: int) -> None:
         answer = finance.post(
-            f"mismatches/{pk}/resolve/", {"resolution": "chase", "reason": "asked"}
+            f"mismatches/{pk}/resolve/", {"resolution": "chase", "reason": "asked them"}
         )
         assert (answer.status, answer.code) == (404, "unknown_mismatch")
 
     def test_a_manager_may_not_and_the_attempt_is_on_record(self, manager: Api) -> None:
         doubtful()
         with nothing_changes():
-            answer = resolved(manager, Mismatch.objects.get(), resolution="chase", reason="x")
+            answer = resolved(
+                manager, Mismatch.objects.get(), resolution="chase", reason="as agreed"
+            )
         assert (answer.status, answer.code) == (403, "role")
         assert RefusedAttempt.objects.get().verb == "resolve_mismatch"
 

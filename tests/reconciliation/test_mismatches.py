@@ -9,9 +9,10 @@ import pytest
 from django.utils import timezone
 
 from payments.models import PaymentTask, ProviderEvent
-from reconciliation.mismatches import close_righted, open_new, resolve
+from reconciliation.mismatches import close_righted, open_new
 from reconciliation.models import ErpPosting, Mismatch
 from reconciliation.posting import open_postings
+from reconciliation.resolving import resolve
 from returns.errors import Invalid, Missing, NotAllowed, WrongState
 from returns.states import TaskState
 from tests import factories
@@ -221,4 +222,4 @@ def test_only_finance_closes(mismatch: Mismatch, role: str) -> None:
 
 def test_an_unknown_mismatch_is_said_to_be_unknown(mismatch: Mismatch) -> None:
     with refused(Missing, code="unknown_mismatch"):
-        resolve(mismatch_id=0, by=finance(), resolution="accept", reason="gone")
+        resolve(mismatch_id=0, by=finance(), resolution="accept", reason="it is gone")

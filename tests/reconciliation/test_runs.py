@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from payments.models import PaymentTask
 from reconciliation import scheduling
-from reconciliation.mismatches import resolve
 from reconciliation.models import Mismatch, ReconciliationRun
+from reconciliation.resolving import resolve
 from reconciliation.runs import RECONCILING, ask, reconcile, take_up
 from returns import locking
 from returns.errors import Invalid, NotAllowed, WrongState
@@ -175,7 +175,9 @@ class TestWhatAPersonDecides:
 
     def test_the_same_figures_stay_decided_and_others_are_a_new_item(self) -> None:
         item = self.differing()
-        resolve(mismatch_id=item.pk, by=factories.finance(), resolution="accept", reason="rounding")
+        resolve(
+            mismatch_id=item.pk, by=factories.finance(), resolution="accept", reason="only rounding"
+        )
         assert (run(0, 5).opened, open_items()) == (0, [])
         write_lines([Line("re_0_0", 1, day=1)])
         run(0, 5)
