@@ -243,11 +243,8 @@ def _tell(mismatch: Mismatch, verb: Verb, by: User, text: str = "") -> None:
 
 
 def _lock(mismatch_id: int) -> Mismatch:
-    rows = Mismatch.objects.select_related(
-        *("payment", "posting", "operation", "link_to"),
-        *("assignee", "proposed_by", "resolved_by"),
-    )
-    found = locking.lock_rows(rows.filter(pk=mismatch_id))
+    # Alone: rows joined to one that was waited for are those from before the wait.
+    found = locking.lock_rows(Mismatch.objects.filter(pk=mismatch_id))
     if not found:
         raise _unknown()
     return found[0]
