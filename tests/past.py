@@ -6,7 +6,7 @@ off meanwhile, which only the owner of the tables can do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -41,15 +41,15 @@ def write_past(operations: int, *, start: datetime, days: int, with_lines: bool 
 
 
 @contextmanager
-def without_triggers() -> Iterator[None]:
+def without_triggers(tables: Sequence[str] = _TABLES) -> Iterator[None]:
     """Rows may be written as no verb would; foreign keys and constraints hold all the same."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for table in _TABLES:
+        for table in tables:
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         yield
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        for table in _TABLES:
+        for table in tables:
             cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
