@@ -142,7 +142,9 @@ def _ours(mismatch: Mismatch, payments: list[PaymentTask]) -> list[SideRow]:
 
 
 def _payment(task: PaymentTask) -> SideRow:
-    said = " ".join(filter(None, [of_attention(task.attention), task.last_answer]))
+    # What was answered about a payment that is settled says nothing that does not stand there.
+    answer = "" if task.state == TaskState.SUCCEEDED else task.last_answer
+    said = " ".join(filter(None, [of_attention(task.attention), answer]))
     return SideRow(
         name=f"{task.operation} · {task.tender.label or task.provider}",
         state=str(task.get_state_display()),

@@ -66,7 +66,10 @@ class ResolutionForm(Styled, forms.Form):
     """How a mismatch is closed, and why."""
 
     resolution = forms.ChoiceField(
-        label=gettext_lazy("Close it as"), choices=RESOLUTIONS, widget=FocusedChoices
+        label=gettext_lazy("Close it as"),
+        choices=RESOLUTIONS,
+        widget=FocusedChoices,
+        error_messages={"required": gettext_lazy("Choose how it is closed.")},
     )
     operation = forms.CharField(
         label=gettext_lazy("Return to link to"), required=False, max_length=40
@@ -75,6 +78,7 @@ class ResolutionForm(Styled, forms.Form):
         label=gettext_lazy("Reason"),
         help_text=gettext_lazy("In some words, for whoever reads it a year later."),
         max_length=MOST_CHARACTERS,
+        error_messages={"required": gettext_lazy("Say why, in some words.")},
     )
     evidence = forms.CharField(
         label=gettext_lazy("Evidence"),
