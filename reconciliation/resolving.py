@@ -135,7 +135,7 @@ def resolve(
     _refuse_incomplete(resolution, reason, evidence, operation_key)
     with transaction.atomic():
         mismatch = _lock(mismatch_id)
-        if _is_said_already(mismatch, by, (resolution, reason, evidence)):
+        if _is_said_already(mismatch, by, (resolution, reason, evidence, operation_key)):
             return mismatch
         _refuse_closed(mismatch)
         _refuse_while_set_aside(mismatch)
@@ -270,8 +270,9 @@ def _unknown() -> Missing:
     return Missing("There is no such mismatch.", code="unknown_mismatch")
 
 
-def _is_said_already(mismatch: Mismatch, by: User, decision: tuple[str, str, str]) -> bool:
-    said = (mismatch.resolution, mismatch.reason, mismatch.evidence) == decision
+def _is_said_already(mismatch: Mismatch, by: User, decision: tuple[object, ...]) -> bool:
+    link = mismatch.link_to and mismatch.link_to.operation_key
+    said = (mismatch.resolution, mismatch.reason, mismatch.evidence, link) == decision
     return said and (not mismatch.is_open or mismatch.proposed_by_id == by.pk)
 
 

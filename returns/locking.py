@@ -4,6 +4,7 @@
 
 The order itself is locked only while its facts change. Everybody else takes a share of it when the
 foreign keys of their rows are checked, at the latest at the commit; hence its place in the order.
+An item of the queue of mismatches is locked alone: whoever holds it asks for none of these.
 A lock of a row outside a transaction protects nothing, so it is refused. `only_one` is for work
 that spans many transactions; whoever holds it may lock rows, never the other way round.
 """

@@ -189,6 +189,8 @@ class TestApiDocument:
             ("/api/v1/payments/{id}/hand-over/", "post"),
             ("/api/v1/mismatches/", "get"),
             ("/api/v1/mismatches/{id}/resolve/", "post"),
+            ("/api/v1/mismatches/{id}/confirm/", "post"),
+            ("/api/v1/mismatches/{id}/turn-down/", "post"),
         }
 
     def test_every_endpoint_says_how_it_refuses(self, client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from copy import copy
 from typing import Any
 
@@ -34,6 +35,8 @@ from returns.admin import ReadOnly
 from returns.errors import RefundDeskError
 from returns.permissions import may
 from returns.views.staff import user_of
+
+log = logging.getLogger(__name__)
 
 TEMPLATES = "admin/reconciliation/mismatch"
 Rows = QuerySet[Mismatch, Any]
@@ -170,7 +173,7 @@ class MismatchAdmin(ReadOnly):
         if complaint := resolving.complaint_about(reason):
             asked = "reason" in request.POST
             context = {
-                "chosen": list(queryset[: rows.MOST_AT_ONCE]),
+                **_some_of(queryset),
                 "reason": reason,
                 "evidence": evidence,
                 "complaint": complaint if asked else "",
@@ -190,12 +193,9 @@ class MismatchAdmin(ReadOnly):
         return self._each(request, queryset, accepted)
 
     def _each(self, request: HttpRequest, queryset: Rows, does: rows.Does) -> HttpResponse:
-        chosen = list(queryset[: rows.MOST_AT_ONCE])
-        context = {
-            "results": rows.each(chosen, does),
-            "left": queryset.count() - len(chosen),
-            "back": request.get_full_path(),
-        }
+        some = _some_of(queryset)
+        results = rows.each(some["chosen"], does)
+        context = {**some, "results": results, "back": request.get_full_path()}
         return self._page(request, "results", context)
 
     # One of them.
@@ -224,6 +224,7 @@ class MismatchAdmin(ReadOnly):
         try:
             told = page.carry_out(mismatch, forms, request.POST, user_of(request))
         except RefundDeskError as error:
+            page.mark(forms, error)
             now = self._find(request, object_id)
             return self._show(request, now, forms, error)
         messages.success(request, told)
@@ -243,6 +244,9 @@ class MismatchAdmin(ReadOnly):
         """What the list shows now, all of it, as CSV."""
         self._require_view(request)
         shown = self.get_changelist_instance(request).get_queryset(request)
+        log.info(
+            "mismatches exported by %s: %s", request.user, request.GET.urlencode() or "all open"
+        )
         answer = StreamingHttpResponse(
             spreadsheets.lines(export.rows(shown)), content_type="text/csv; charset=utf-8"
         )
@@ -306,3 +310,9 @@ class MismatchAdmin(ReadOnly):
             "opts": self.opts,
         }
         return add_preserved_filters(kept, url)
+
+
+def _some_of(queryset: Rows) -> dict[str, Any]:
+    """As many of the chosen as are dealt with at once, and how many more there are."""
+    chosen = list(queryset[: rows.MOST_AT_ONCE])
+    return {"chosen": chosen, "left": queryset.count() - len(chosen)}

@@ -18,7 +18,7 @@ from reconciliation.admin.rows import decided
 from reconciliation.forms import ResolutionForm
 from reconciliation.models import Mismatch
 from reconciliation.releasable import why_not_asked, why_not_closed, why_not_posted
-from returns.errors import Invalid, Missing
+from returns.errors import Invalid, Missing, RefundDeskError
 from returns.permissions import MAY, may
 from returns.queries import key_of
 from returns.wording import only_for
@@ -71,6 +71,14 @@ def carry_out(mismatch: Mismatch, forms: Forms, sent: QueryDict, by: User) -> st
     if verb is None:
         raise Missing(gettext("There is no such button."))
     return verb(_Asked(mismatch, forms, sent, by))
+
+
+def mark(forms: Forms, error: RefundDeskError) -> None:
+    """Put what a verb has found wrong beside the fields it is about."""
+    form = forms.resolution
+    if form.is_bound and isinstance(error, Invalid):
+        for name in error.fields.keys() & form.fields.keys() - form.errors.keys():
+            form.add_error(name, str(error.fields[name]))
 
 
 def context_of(mismatch: Mismatch, user: User) -> dict[str, Any]:

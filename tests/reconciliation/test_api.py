@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
 from reconciliation import mismatches
 from reconciliation.mismatches import DOUBT_BEFORE_A_PERSON
@@ -159,6 +160,36 @@ class TestResolving:
                 operation="R-404",
             )
         assert (answer.status, answer.code) == (404, "unknown_return")
+
+    def test_above_the_limit_a_second_account_confirms_what_it_has_read(
+        self, finance: Api, settings: Settings
+    ) -> None:
+        settings.RESOLUTION_LIMITS = {"other": "99.99"}
+        doubtful()
+        mismatch = Mismatch.objects.get()
+        proposed = resolved(
+            finance, mismatch, resolution="accept", reason="as agreed", evidence="memo 4"
+        ).body
+        assert (proposed["status"], proposed["proposed_by"]) == ("open", "finance")
+        assert (proposed["resolution"], proposed["evidence"]) == ("accept", "memo 4")
+        path, body = f"mismatches/{mismatch.pk}/confirm/", {"proposed_at": proposed["proposed_at"]}
+        mine = finance.post(path, body)
+        assert (mine.status, mine.code) == (403, "own_proposal")
+        other = Api(factories.person("second-finance", "finance"))
+        stale = other.post(path, {"proposed_at": "2026-01-01T00:00:00Z"})
+        assert (stale.status, stale.code) == (409, "stale")
+        assert other.post(path, body).body["resolved_by"] == "second-finance"
+
+    def test_above_the_limit_a_second_account_may_turn_it_down(
+        self, finance: Api, settings: Settings
+    ) -> None:
+        settings.RESOLUTION_LIMITS = {"other": "99.99"}
+        doubtful()
+        mismatch = Mismatch.objects.get()
+        resolved(finance, mismatch, resolution="accept", reason="as agreed")
+        other = Api(factories.person("second-finance", "finance"))
+        answer = other.post(f"mismatches/{mismatch.pk}/turn-down/", {"reason": "never agreed"})
+        assert (answer.body["status"], answer.body["proposed_by"]) == ("open", None)
 
     @pytest.mark.parametrize("pk", [404, 10**30])
     def test_an_unknown_mismatch_is_not_found(self, finance: Api, pk: int) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from payments.models import PaymentTask
@@ -287,7 +289,7 @@ class TestOneItem:
         with nothing_changes():
             page = sent(client, item, "resolve", evidence="ticket 77", **fields)
         assert page.status_code == 400
-        assert words in text_of(page)
+        assert text_of(page).count(words) == 2
         assert 'value="ticket 77"' in page.content.decode()
 
     def test_above_the_limit_the_second_person_confirms_on_the_same_page(
@@ -375,7 +377,7 @@ def more_items() -> None:
 
 def test_statements_do_not_depend_on_rows(client: Client) -> None:
     items = amounts_differ([9, 8])
-    addresses = [QUEUE, f"{QUEUE}?status=all&q=re_0_0", page_of(items[0]), f"{QUEUE}export/"]
+    addresses = [QUEUE, f"{QUEUE}?status=all&q=re_0_0", page_of(items[0])]
     assert_constant(client, addresses, more_items)
 
 
@@ -407,6 +409,17 @@ class TestExport:
         )
         assert (row["currency"], row["expected"], row["found"]) == ("EUR", "5.00", "5.07")
         assert self.rows(client, "status=resolved") == []
+
+    def test_its_statements_do_not_depend_on_rows(self, client: Client) -> None:
+        def statements() -> int:
+            with CaptureQueriesContext(connection) as captured:
+                self.rows(client)
+            return len(captured)
+
+        amounts_differ([9, 8])
+        few = statements()
+        more_items()
+        assert statements() == few
 
     def test_what_looks_like_a_formula_stays_text(self, client: Client) -> None:
         item = payment_without_operation(refund='=HYPERLINK("http://x.invalid")')
