@@ -44,6 +44,63 @@ class Approval(models.Model):
         return f"{self.operation_id} by {self.approved_by_id}"
 
 
+class ApprovalBatch(models.Model):
+    """Returns that one manager approves in one go."""
+
+    # Chosen by whoever sends it: sending it twice is the same batch.
+    token = models.UUIDField(unique=True)
+    opened_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    opened_at = models.DateTimeField()
+
+    class Meta:
+        triggers = guards.append_only()
+
+    def __str__(self) -> str:
+        return str(self.token)
+
+
+class BatchItem(models.Model):
+    """One decision of a batch, as the manager saw the return; amount in minor units."""
+
+    class Outcome(models.TextChoices):
+        WAITING = "waiting"
+        APPROVED = "approved"
+        REFUSED = "refused"
+
+    batch = models.ForeignKey(ApprovalBatch, on_delete=models.PROTECT, related_name="items")
+    operation = models.ForeignKey(RefundOperation, on_delete=models.PROTECT, related_name="+")
+    version = models.PositiveIntegerField()
+    amount_minor = models.BigIntegerField()
+    outcome = models.CharField(max_length=8, choices=Outcome.choices, default=Outcome.WAITING)
+    # Why it was refused.
+    code = models.CharField(max_length=40, blank=True)
+    words = models.TextField(blank=True)
+    done_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "operation"], name="once_in_a_batch"),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="batch_item_positive"),
+            models.CheckConstraint(
+                condition=Q(outcome="waiting", done_at__isnull=True)
+                | Q(outcome__in=["approved", "refused"], done_at__isnull=False),
+                name="batch_item_done_or_waiting",
+            ),
+        ]
+        indexes = [models.Index("id", name="batch_item_waiting", condition=Q(outcome="waiting"))]
+        triggers = [
+            guards.kept(),
+            guards.born("waiting", "outcome"),
+            guards.fixed("batch", "operation", "version", "amount_minor"),
+            guards.fixed_once_set("done_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation_id} {self.outcome}"
+
+
 class OutboundRow(models.Model):
     """A recorded intention to make something happen elsewhere exactly once.
 

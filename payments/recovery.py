@@ -1,4 +1,4 @@
-"""Find what is due and look after it: unknown payments, expired leases, parked events."""
+"""Find what is due and look after it: decisions, unknown payments, leases, parked events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from django.db import connection
 from django.utils import timezone
 
-from payments import dispatch, webhooks
+from payments import batches, dispatch, webhooks
 from payments.capabilities import BY_PROVIDER
 from payments.models import PaymentTask, ProviderHalt
 
@@ -35,10 +35,16 @@ def due_payments() -> list[int]:
 
 
 def sweep(threads: int = 4) -> dict[str, int]:
-    """One pass over the money: look at every due payment, apply parked events."""
+    """One pass over the money: decide what waits in batches, look at due payments and events."""
+    approved = sum(in_threads(batches.carry_out, batches.waiting_items(), threads))
     due = due_payments()
     calls = sum(in_threads(dispatch.pay, due, threads))
-    return {"payments_due": len(due), "calls": calls, "events_applied": webhooks.apply_parked()}
+    return {
+        "approved": approved,
+        "payments_due": len(due),
+        "calls": calls,
+        "events_applied": webhooks.apply_parked(),
+    }
 
 
 def in_threads(step: Callable[[int], int], rows: Iterable[int], threads: int) -> list[int]:
@@ -51,7 +57,7 @@ def _alone(step: Callable[[int], int], row_id: int) -> int:
     try:
         return step(row_id)
     except Exception:
-        # The row keeps its lease, and the end of the lease is its next look.
+        # It stays due: a payment when its lease ends, a decision at once.
         log.exception("row %s failed in a sweep", row_id)
         return 0
     finally:

@@ -6,12 +6,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from payments.models import AttemptRow, ProviderEvent
+from payments.models import AttemptRow, BatchItem, ProviderEvent
 from payments.outcomes import Purpose
-from returns.fields import Amount, InOrder, Text, note, version
+from returns import money
+from returns.fields import Amount, InOrder, Text, Whole, note, version
 from returns.request_body import Body
 from returns.serializers import OperationPaymentSerializer
-from returns.states import TaskState
+from returns.states import OperationState, TaskState
 
 
 class TenderPartBody(Body):
@@ -58,6 +59,54 @@ class ApprovalBody(Body):
     seen_remaining = Amount(
         required=False, help_text="What the order had left when the decision was made."
     )
+
+
+class BatchDecisionBody(Body):
+    """A yes to one return as it was seen."""
+
+    name = Text(max_length=40, help_text="The return, by reference (R-12) or permanent key.")
+    amount = Text(max_length=24, help_text="Major units in the currency of its order.")
+    version = Whole(min_value=1, help_text="The version on which the decision was made.")
+
+
+class BatchBody(Body):
+    """Decisions that are carried out one by one. The same token is the same batch."""
+
+    token = serializers.UUIDField()
+    returns = serializers.ListField(child=BatchDecisionBody(), allow_empty=False, max_length=500)
+
+
+class BatchItemSerializer(serializers.Serializer[Any]):
+    """One decision, and what became of it; `code` and `words` say why it was refused."""
+
+    name = serializers.CharField(source="operation.reference")
+    operation_key = serializers.UUIDField(source="operation.operation_key")
+    amount = serializers.SerializerMethodField()
+    currency = serializers.CharField(source="operation.currency")
+    version = serializers.IntegerField()
+    outcome = serializers.ChoiceField(BatchItem.Outcome.choices)
+    code = serializers.CharField()
+    words = serializers.CharField()
+    state = serializers.ChoiceField(OperationState.choices, source="operation.state")
+
+    def get_amount(self, item: BatchItem) -> str:
+        return money.plain(item.amount_minor, item.operation.currency)
+
+
+class CountsSerializer(serializers.Serializer[Any]):
+    waiting = serializers.IntegerField()
+    refused = serializers.IntegerField()
+    owed = serializers.IntegerField(help_text="Approved; another approval is needed.")
+    on_its_way = serializers.IntegerField()
+    unknown = serializers.IntegerField()
+    paid = serializers.IntegerField()
+
+
+class BatchSerializer(serializers.Serializer[Any]):
+    token = serializers.UUIDField()
+    opened_at = serializers.DateTimeField()
+    counts = CountsSerializer()
+    returns = BatchItemSerializer(many=True)
 
 
 class ProviderEventsQuery(Body):

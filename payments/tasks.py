@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pghistory
 
-from payments import dispatch
+from payments import batches, dispatch
 
 
 def pay_operation(operation_id: int) -> int:
     """Take every payment of an operation as far as it goes now."""
     with pghistory.context(task="pay_operation", operation=operation_id):
         return dispatch.pay_operation(operation_id)
+
+
+def approve_batch(batch_id: int) -> int:
+    """Carry out the decisions of a batch that wait; returns how many were approved."""
+    with pghistory.context(task="approve_batch", batch=batch_id):
+        return sum(map(batches.carry_out, batches.waiting_items(batch_id)))

@@ -84,6 +84,12 @@ class MessageChanged(RefundDeskError):
     code = "message_changed"
 
 
+class BatchChanged(RefundDeskError):
+    """The same selection was sent before with other content."""
+
+    code = "batch_changed"
+
+
 class OrderChanged(RefundDeskError):
     """Facts that returns already rest on would change."""
 

@@ -1,6 +1,6 @@
 """The only place that takes locks, and the order in which those of rows are taken.
 
-    ProviderEvent -> OrderBalance -> Order -> RefundOperation -> PaymentTask / ErpPosting
+    ProviderEvent, BatchItem -> OrderBalance -> Order -> RefundOperation -> PaymentTask, ErpPosting
 
 The order itself is locked only while its facts change. Everybody else takes a share of it when the
 foreign keys of their rows are checked, at the latest at the commit; hence its place in the order.

@@ -6,6 +6,7 @@ Facts of later stages (approvals, payments, the ERP posting) are reached by reve
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
@@ -150,6 +151,25 @@ def key_of(name: str) -> UUID | None:
         return None
     named = Q(pk=int(match["number"])) if match else Q(operation_key=name)
     return RefundOperation.objects.filter(named).values_list("operation_key", flat=True).first()
+
+
+def operations_named(names: Collection[str]) -> dict[str, RefundOperation]:
+    """The operations called these, by key or by short reference; what does not exist is left out.
+
+    One statement, however many.
+    """
+    numbers = {
+        name: int(found["number"]) for name in names if (found := _REFERENCE.fullmatch(name))
+    }
+    keys = {name: UUID(name) for name in names if name not in numbers and _is_key(name)}
+    rows = RefundOperation.objects.filter(
+        Q(pk__in=numbers.values()) | Q(operation_key__in=keys.values())
+    )
+    by_either: dict[int | UUID, RefundOperation] = {}
+    for row in rows:
+        by_either |= {row.pk: row, row.operation_key: row}
+    called = numbers | keys
+    return {name: by_either[called[name]] for name in called if called[name] in by_either}
 
 
 def in_major(facts: dict[str, object], currency: str) -> dict[str, object]:

@@ -27,6 +27,7 @@ VERBS = (
     "returns/inspection.py",
     "returns/closing.py",
     "payments/approval.py",
+    "payments/batches.py",
     "payments/reservation.py",
     "payments/settlement.py",
 )

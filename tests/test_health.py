@@ -180,6 +180,8 @@ class TestApiDocument:
             ("/api/v1/returns/{key}/reject/", "post"),
             ("/api/v1/returns/{key}/withdraw/", "post"),
             ("/api/v1/returns/{key}/post-again/", "post"),
+            ("/api/v1/approvals/batches/", "post"),
+            ("/api/v1/approvals/batches/{token}/", "get"),
             ("/api/v1/provider-events/", "get"),
             ("/api/v1/provider-events/{id}/replay/", "post"),
             ("/api/v1/payments/", "get"),

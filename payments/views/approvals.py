@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -81,6 +82,7 @@ def approvals(request: HttpRequest) -> HttpResponse:
         "own": to_decide_by_others(user)[:MOST_ROWS],
         "decided": decided_by(user, start_of_today())[:MOST_ROWS],
         "most_rows": MOST_ROWS,
+        "token": uuid4(),
     }
     return render(request, "approvals.html", context)
 

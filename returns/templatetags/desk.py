@@ -17,7 +17,7 @@ from lucide.templatetags.lucide import lucide
 
 from returns import ages, money
 from returns.destinations import BY_HAND
-from returns.next_steps import next_step_of
+from returns.next_steps import most_minor, next_step_of
 from returns.states import OperationState, TaskState
 from returns.wording import of_attention
 
@@ -125,6 +125,12 @@ def next_step(operation: Any) -> str:
 def unit_box(row: Any, unit: Any) -> str:
     """The value of a unit's box in the intake form."""
     return f"{row.units.line.line_id}:{unit.unit}"
+
+
+@register.filter
+def approvable(operation: Any) -> int:
+    """How much an approval of everything comes to, minor units."""
+    return most_minor(operation)
 
 
 @register.simple_tag

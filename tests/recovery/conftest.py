@@ -130,16 +130,21 @@ def worker_behind(
     verb: str,
     *arguments: object,
     stop_at: str = "",
+    time: int = 1,
     freezes: bool = False,
     checks_its_lease: bool = True,
     **overrides: object,
 ) -> WorkerProcess:
-    """Start a worker on a verb; `stop_at` names a point of config/fail_points.py."""
+    """Start a worker on a verb; `stop_at` names a point of config/fail_points.py.
+
+    It stops when it comes by there for the nth `time`.
+    """
     names = ("STRIPE_API_BASE", "STRIPE_WEBHOOK_SECRET", "ERP_URL")
     order = {
         "verb": verb,
         "arguments": arguments,
         "stop_at": stop_at,
+        "time": time,
         "freezes": freezes,
         "checks_its_lease": checks_its_lease,
         "settings": {name: getattr(settings, name) for name in names} | overrides,

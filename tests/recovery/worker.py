@@ -9,6 +9,7 @@ kill it. Django is loaded once, before the processes part.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -73,14 +74,19 @@ class Worker:
             outbound: Any = import_module("payments.outbound")
             outbound.may_call = lambda _claim: True
         if order["stop_at"]:
-            self._stop_at(order["stop_at"], freezes=order["freezes"])
+            self._stop_at(order["stop_at"], order["time"], freezes=order["freezes"])
         try:
             self._say(result=verb_of(order["verb"])(*order["arguments"]))
         except Exception as error:  # noqa: BLE001 - the test is told
             self._say(error=repr(error))
 
-    def _stop_at(self, point: str, *, freezes: bool) -> None:
+    def _stop_at(self, point: str, time: int, *, freezes: bool) -> None:
+        """Stop there when this process comes by for the nth time."""
+        passed = itertools.count(1)
+
         def stop() -> None:
+            if next(passed) < time:
+                return
             disarm()
             self._say(reached=point)
             if freezes:
