@@ -166,6 +166,18 @@ class TestManyAtOnce:
         holders = Mismatch.objects.order_by("pk").values_list("assignee__username", flat=True)
         assert list(holders) == ["second-finance", "finance"]
 
+    def test_all_that_match_the_filter_can_be_taken_and_what_is_accepted_is_what_was_shown(
+        self, client: Client
+    ) -> None:
+        items = amounts_differ([9, 8, 7])
+        everything = {"index": "0", "select_across": "1"}
+        taken = chosen(client, "take", items[:1], **everything)
+        assert results(taken) == [(item.pk, True) for item in items]
+        asked = chosen(client, "accept", items[:1], **everything)
+        body = asked.content.decode()
+        assert 'name="select_across" value="0"' in body
+        assert body.count('name="_selected_action"') == 3
+
     def test_one_that_cannot_be_asked_about_stops_no_other(self, client: Client) -> None:
         doubtful_payment()
         open_new()
@@ -409,6 +421,12 @@ class TestExport:
         )
         assert (row["currency"], row["expected"], row["found"]) == ("EUR", "5.00", "5.07")
         assert self.rows(client, "status=resolved") == []
+
+    @pytest.mark.parametrize("query", ["opened_at__odd=1", "id__exact=abc"])
+    def test_a_filter_that_is_not_understood_exports_nothing(
+        self, client: Client, query: str
+    ) -> None:
+        assert client.get(f"{QUEUE}export/?{query}").status_code == 400
 
     def test_its_statements_do_not_depend_on_rows(self, client: Client) -> None:
         def statements() -> int:
