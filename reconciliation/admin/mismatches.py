@@ -111,9 +111,13 @@ class MismatchAdmin(ReadOnly):
     def order(self, mismatch: Mismatch) -> str:
         return mismatch.operation.order.number if mismatch.operation else "—"
 
-    @admin.display(description=_("return"), ordering="operation")
+    @admin.display(description=_("return or reference"), ordering="operation")
     def reference(self, mismatch: Mismatch) -> str:
-        return mismatch.operation.reference if mismatch.operation else "—"
+        """Our name for it, or else the one that the other side has given it."""
+        if mismatch.operation:
+            return mismatch.operation.reference
+        line, entry = mismatch.line, mismatch.entry
+        return line.refund if line else entry.entry if entry else "—"
 
     @admin.display(description=_("assigned to"), ordering="assignee__username")
     def assigned_to(self, mismatch: Mismatch) -> str:
