@@ -111,7 +111,7 @@ class MismatchAdmin(ReadOnly):
     def order(self, mismatch: Mismatch) -> str:
         return mismatch.operation.order.number if mismatch.operation else "—"
 
-    @admin.display(description=_("return or reference"), ordering="operation")
+    @admin.display(description=_("reference"), ordering="operation")
     def reference(self, mismatch: Mismatch) -> str:
         """Our name for it, or else the one that the other side has given it."""
         if mismatch.operation:
