@@ -26,7 +26,7 @@ def items() -> QuerySet[Mismatch, Any]:
     """Every mismatch with what a list of them shows, and `opened_on`: the store's day it opened."""
     zone = ZoneInfo(settings.STORE_TIME_ZONE)
     return Mismatch.objects.annotate(opened_on=TruncDate("opened_at", tzinfo=zone)).select_related(
-        "operation__order", "assignee", "proposed_by", "resolved_by"
+        "operation__order", "line", "entry", "assignee", "proposed_by", "resolved_by"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import QuerySet
 from django.http import (
     Http404,
@@ -111,9 +111,13 @@ class MismatchAdmin(ReadOnly):
     def order(self, mismatch: Mismatch) -> str:
         return mismatch.operation.order.number if mismatch.operation else "—"
 
-    @admin.display(description=_("return"), ordering="operation")
+    @admin.display(description=_("reference"), ordering="operation")
     def reference(self, mismatch: Mismatch) -> str:
-        return mismatch.operation.reference if mismatch.operation else "—"
+        """Our name for it, or else the one that the other side has given it."""
+        if mismatch.operation:
+            return mismatch.operation.reference
+        line, entry = mismatch.line, mismatch.entry
+        return line.refund if line else entry.entry if entry else "—"
 
     @admin.display(description=_("assigned to"), ordering="assignee__username")
     def assigned_to(self, mismatch: Mismatch) -> str:
@@ -243,7 +247,10 @@ class MismatchAdmin(ReadOnly):
     def export_view(self, request: HttpRequest) -> StreamingHttpResponse:
         """What the list shows now, all of it, as CSV."""
         self._require_view(request)
-        shown = self.get_changelist_instance(request).get_queryset(request)
+        try:
+            shown = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters as error:
+            raise BadRequest(gettext("This filter cannot be understood.")) from error
         log.info(
             "mismatches exported by %s: %s", request.user, request.GET.urlencode() or "all open"
         )

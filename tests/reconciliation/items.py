@@ -37,7 +37,7 @@ def amounts_differ(differences: Sequence[int], currency: str = "EUR") -> list[Mi
             credits=[Credit(str(key(n)), 500, 0, currency) for n in range(len(differences))],
         )
     )
-    return list(compared().order_by("pk"))
+    return list(compared().order_by("payment_id"))
 
 
 def damaged_reference(operation_key: str) -> Mismatch:

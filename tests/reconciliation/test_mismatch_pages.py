@@ -97,6 +97,12 @@ class TestTheList:
         assert "EUR 0.07 3 d late BOOK-0" in text
         assert "second-finance" in text
 
+    def test_what_belongs_to_no_return_goes_by_the_name_that_others_gave_it(
+        self, client: Client
+    ) -> None:
+        payment_without_operation(refund="re_odd_one")
+        assert "— re_odd_one" in text_of(client.get(QUEUE))
+
     def test_what_is_closed_is_out_of_the_way_until_it_is_asked_for(self, client: Client) -> None:
         first, other = amounts_differ([7, 8])
         resolve(mismatch_id=first.pk, by=finance(), resolution="accept", reason="mere rounding")
@@ -163,8 +169,22 @@ class TestManyAtOnce:
         page = chosen(client, "take", [taken, free])
         assert results(page) == [(taken.pk, False), (free.pk, True)]
         assert "second-finance has this item by now." in text_of(page)
-        holders = Mismatch.objects.order_by("pk").values_list("assignee__username", flat=True)
+        holders = Mismatch.objects.order_by("payment_id").values_list(
+            "assignee__username", flat=True
+        )
         assert list(holders) == ["second-finance", "finance"]
+
+    def test_all_that_match_the_filter_can_be_taken_and_what_is_accepted_is_what_was_shown(
+        self, client: Client
+    ) -> None:
+        items = amounts_differ([9, 8, 7])
+        everything = {"index": "0", "select_across": "1"}
+        taken = chosen(client, "take", items[:1], **everything)
+        assert results(taken) == [(item.pk, True) for item in items]
+        asked = chosen(client, "accept", items[:1], **everything)
+        body = asked.content.decode()
+        assert 'name="select_across" value="0"' in body
+        assert body.count('name="_selected_action"') == 3
 
     def test_one_that_cannot_be_asked_about_stops_no_other(self, client: Client) -> None:
         doubtful_payment()
@@ -195,7 +215,9 @@ class TestManyAtOnce:
         done = chosen(client, "accept", items, reason="agreed at month end", evidence="memo 4")
         assert dict(results(done)) == {large.pk: True, small.pk: True}
         assert "somebody else must confirm it" in text_of(done)
-        found = Mismatch.objects.order_by("pk").values_list("status", "resolution", "evidence")
+        found = Mismatch.objects.order_by("payment_id").values_list(
+            "status", "resolution", "evidence"
+        )
         assert list(found) == [
             ("open", "accept", "memo 4"),
             ("resolved", "accept", "memo 4"),
@@ -409,6 +431,12 @@ class TestExport:
         )
         assert (row["currency"], row["expected"], row["found"]) == ("EUR", "5.00", "5.07")
         assert self.rows(client, "status=resolved") == []
+
+    @pytest.mark.parametrize("query", ["opened_at__odd=1", "id__exact=abc"])
+    def test_a_filter_that_is_not_understood_exports_nothing(
+        self, client: Client, query: str
+    ) -> None:
+        assert client.get(f"{QUEUE}export/?{query}").status_code == 400
 
     def test_its_statements_do_not_depend_on_rows(self, client: Client) -> None:
         def statements() -> int:
