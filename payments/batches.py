@@ -14,16 +14,18 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 from django.utils import timezone
 from django_q.tasks import async_task
 
 from payments.approval import Seen, approve
 from payments.models import ApprovalBatch, BatchItem, PaymentTask
+from returns.destinations import BY_HAND
 from returns.errors import BatchChanged, Invalid, RefundDeskError
 from returns.locking import lock_rows
 from returns.models import RefundOperation
 from returns.permissions import require
+from returns.queries import operations
 from returns.retrying import database_work_is_retried
 from returns.states import OperationState, TaskState
 from returns.timeline import refusals_are_recorded
@@ -54,7 +56,7 @@ def open_batch(*, token: UUID, by: User, decisions: Sequence[Decision]) -> Appro
     Invalid (none, too many, twice the same, unknown, nothing to pay) and BatchChanged.
     """
     require(by, "approve")
-    operations = _operations(decisions)
+    chosen = _chosen(decisions)
     with transaction.atomic():
         batch, created = ApprovalBatch.objects.get_or_create(
             token=token, defaults={"opened_by": by, "opened_at": timezone.now()}
@@ -65,7 +67,7 @@ def open_batch(*, token: UUID, by: User, decisions: Sequence[Decision]) -> Appro
         BatchItem.objects.bulk_create(
             BatchItem(
                 batch=batch,
-                operation=operations[decision.operation_key],
+                operation=chosen[decision.operation_key],
                 version=decision.version,
                 amount_minor=decision.amount_minor,
             )
@@ -75,7 +77,7 @@ def open_batch(*, token: UUID, by: User, decisions: Sequence[Decision]) -> Appro
     return batch
 
 
-def _operations(decisions: Sequence[Decision]) -> dict[UUID, RefundOperation]:
+def _chosen(decisions: Sequence[Decision]) -> dict[UUID, RefundOperation]:
     keys = [decision.operation_key for decision in decisions]
     if not keys:
         raise Invalid({"returns": "Choose at least one return."})
@@ -151,6 +153,8 @@ class Counts:
     refused: int
     # Approved, and another approval is needed: of a second manager, or after a decline.
     owed: int
+    # Reserved, and a person hands the money over.
+    by_hand: int
     on_its_way: int
     unknown: int
     paid: int
@@ -163,19 +167,21 @@ class Counts:
 
 def counts(batch: ApprovalBatch) -> Counts:
     """Where the returns of a batch stand now, in one statement."""
-    unsure = PaymentTask.objects.filter(
-        operation=OuterRef("operation"), state__in=[TaskState.UNKNOWN, TaskState.STUCK]
-    )
+    payments = PaymentTask.objects.filter(operation=OuterRef("operation"))
+    unsure = payments.filter(state__in=[TaskState.UNKNOWN, TaskState.STUCK])
+    for_hands = payments.filter(provider=BY_HAND, state__in=[TaskState.PENDING, TaskState.SENDING])
     approved = Q(outcome=Outcome.APPROVED)
     owed = approved & Q(operation__state=OperationState.APPROVED)
     paid = approved & Q(operation__state__in=[OperationState.PAID, OperationState.POSTED])
     unknown = approved & Q(Exists(unsure)) & ~paid & ~owed
+    by_hand = approved & Q(Exists(for_hands)) & ~unknown & ~owed
     return Counts(
         **batch.items.aggregate(
             waiting=Count("pk", filter=Q(outcome=Outcome.WAITING)),
             refused=Count("pk", filter=Q(outcome=Outcome.REFUSED)),
             owed=Count("pk", filter=owed),
-            on_its_way=Count("pk", filter=approved & ~owed & ~paid & ~unknown),
+            by_hand=Count("pk", filter=by_hand),
+            on_its_way=Count("pk", filter=approved & ~owed & ~paid & ~unknown & ~by_hand),
             unknown=Count("pk", filter=unknown),
             paid=Count("pk", filter=paid),
         )
@@ -184,4 +190,4 @@ def counts(batch: ApprovalBatch) -> Counts:
 
 def items(batch: ApprovalBatch) -> QuerySet[BatchItem]:
     """The returns of a batch in the order they were chosen in, with what a list shows."""
-    return batch.items.select_related("operation__order").order_by("pk")
+    return batch.items.prefetch_related(Prefetch("operation", operations())).order_by("pk")

@@ -97,6 +97,7 @@ class CountsSerializer(serializers.Serializer[Any]):
     waiting = serializers.IntegerField()
     refused = serializers.IntegerField()
     owed = serializers.IntegerField(help_text="Approved; another approval is needed.")
+    by_hand = serializers.IntegerField(help_text="Reserved; a person hands the money over.")
     on_its_way = serializers.IntegerField()
     unknown = serializers.IntegerField()
     paid = serializers.IntegerField()

@@ -220,3 +220,13 @@ def test_only_managers_see_it() -> None:
     batch = opened(factories.inspected())
     assert signed_in(factories.desk()).get(f"/approvals/batches/{batch.token}/").status_code == 403
     assert signed_in(factories.manager()).get(f"/approvals/batches/{uuid4()}/").status_code == 404
+
+
+def test_what_a_person_hands_over_is_counted_as_that() -> None:
+    order = factories.OrderFactory.create(tenders=[factories.cash(ALL_MINOR)])
+    batch = opened(factories.inspected(order))
+    tasks.approve_batch(batch.pk)
+    counts = batches.counts(batch)
+    assert (counts.by_hand, counts.unfinished) == (1, 0)
+    page = signed_in(factories.manager()).get(f"/approvals/batches/{batch.token}/")
+    assert "to be handed over 1" in text_of(page)

@@ -8,14 +8,13 @@ recorded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from returns.states import TaskState
-from tests.model import rows
-from tests.model.payment import OUTCOMES, WITH_KEYS, State, World
+from tests.model import books, payment, rows
 from tests.traces.seen import Seen, seen
 
 CLAIM, RECORD, EVENT = "claim", "record", "event"
@@ -27,10 +26,10 @@ _WORDS = {
     RECORD: re.compile(r"worker \d records: (?P<what>.+)"),
     SET_ASIDE: re.compile(r"worker \d sets it aside(?P<what>)"),
     EVENT: re.compile(r"event(?: in the same second)?: (?P<what>\w+)"),
-    ASKS_AGAIN: re.compile(r"a person asks again(?P<what>)"),
+    ASKS_AGAIN: re.compile(r"a person (?:asks|tries) again(?P<what>)"),
     TIME: re.compile(r"time passes(?P<what>)"),
-    # A person's decision and another round of paying have traces of their own.
-    "not recorded": re.compile(r"(?P<what>a person declares it unpaid|released and .+)"),
+    # A person's decision is not among what is recorded; another round of paying is another trace.
+    "elsewhere": re.compile(r"(?P<what>a person declares it unpaid|released and .+)"),
 }
 # The model leaves out what would change nothing; it may happen all the same.
 _MAY_CHANGE_NOTHING = frozenset({EVENT, ASKS_AGAIN})
@@ -53,34 +52,40 @@ class Step(NamedTuple):
         return f"{words}{lease} -> {', '.join(f'{name}={value}' for name, value in self.shows)}"
 
 
+class World(Protocol):
+    """One of the worlds of `tests.model`; its states have a row."""
+
+    def steps(self, state: Any) -> Iterator[tuple[str, Any]]: ...
+
+
 class Move(NamedTuple):
     """A step of the model, told apart by what a trace would say of it."""
 
     kind: str
     what: str
-    after: State
+    after: Any
 
 
 @dataclass
 class Place:
     """Where a trace has led: every state the model may be in, and the lease of the last claim."""
 
-    states: frozenset[State]
+    states: frozenset[Any]
     lease: int = 0
     ways: dict[Step, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The first step that the model cannot take, and the states it might have been in before."""
+    """The first step that the model cannot take, and what it might have shown before."""
 
     trace: Sequence[Step]
     at: int
-    before: frozenset[State]
+    before: frozenset[Seen]
 
     def __str__(self) -> str:
         lines = [f"{'>>' if n == self.at else '  '} {step}" for n, step in enumerate(self.trace)]
-        shown = sorted({str(_shows(state.row)) for state in self.before})
+        shown = sorted(map(str, self.before))
         return "\n".join(
             ["not a trace of the model:", *lines, "before it the model showed", *shown]
         )
@@ -89,10 +94,11 @@ class Failure:
 class Checker:
     """Follows traces from one start; those that begin alike are followed once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, start: Any, protocol: rows.Protocol) -> None:
         self._moves = cache(lambda state: tuple(_read(world.steps(state))))
-        self._start = Place(frozenset({State()}))
-        self.visited: set[State] = {State()}
+        self._shows = cache(lambda row: _shown(row, protocol))
+        self._start = Place(frozenset({start}))
+        self.visited = {start}
 
     def follow(self, trace: Sequence[Step]) -> Failure | None:
         """None when the model can take every step; else the first it cannot."""
@@ -102,23 +108,24 @@ class Checker:
                 place.ways[step] = self._after(place, step)
             before, place = place, place.ways[step]
             if not place.states:
-                return Failure(trace, at, before.states)
+                shown = frozenset(self._shows(state.row) for state in before.states)
+                return Failure(trace, at, shown)
         return None
 
     def _after(self, place: Place, step: Step) -> Place:
         if step.kind == RECORD and step.lease != place.lease:
-            # Only the worker of the latest claim can hold the lease; see `Claim.holds`.
+            # Only the worker of the latest claim can hold the lease; see the model's `Claim.holds`.
             return Place(frozenset())
         found = {
             after
             for state in self._whatever_is_hidden(place.states)
             for after in self._taken(state, step)
-            if _fits(_shows(after.row), step)
+            if _fits(self._shows(after.row), step)
         }
         self.visited |= found
         return Place(frozenset(found), step.lease if step.kind == CLAIM else place.lease)
 
-    def _taken(self, state: State, step: Step) -> Iterable[State]:
+    def _taken(self, state: Any, step: Step) -> Iterable[Any]:
         wanted = (step.kind, step.what)
         if wanted == (RECORD, "deferred") and state.row.state != TaskState.SENDING:
             # The model has no look-up that is to come again later; one without an answer is alike.
@@ -129,7 +136,7 @@ class Checker:
         if step.kind in _MAY_CHANGE_NOTHING:
             yield state
 
-    def _whatever_is_hidden(self, states: frozenset[State]) -> set[State]:
+    def _whatever_is_hidden(self, states: frozenset[Any]) -> set[Any]:
         """These states and all that steps without a record lead to."""
         reached, todo = set(states), list(states)
         while todo:
@@ -141,7 +148,19 @@ class Checker:
         return reached
 
 
-def _read(steps: Iterable[tuple[str, State]]) -> Iterable[Move]:
+def payment_checker() -> Checker:
+    """Of payments at a provider that remembers keys, as Stripe does."""
+    times = payment.WITH_KEYS
+    return Checker(payment.World(times), payment.State(), rows.Protocol(times, times.declared()))
+
+
+def posting_checker(*, unique: bool) -> Checker:
+    """Of credits in an ERP that holds our reference unique, or does not."""
+    world = books.World(unique=unique)
+    return Checker(world, world.start, rows.Protocol(books.TIMES, books.DRAFTS))
+
+
+def _read(steps: Iterable[tuple[str, Any]]) -> Iterable[Move]:
     for text, after in steps:
         kind, what = _kind(text)
         yield Move(kind, what, after)
@@ -152,15 +171,16 @@ def _kind(text: str) -> tuple[str, str]:
     for kind, pattern in _WORDS.items():
         if match := pattern.fullmatch(text):
             what = match["what"]
-            return kind, type(OUTCOMES[what]).__name__.lower() if kind == RECORD else what
+            if kind == RECORD and what in payment.OUTCOMES:
+                what = type(payment.OUTCOMES[what]).__name__.lower()
+            return kind, what
     return HIDDEN, ""
 
 
-@cache
-def _shows(row: rows.Row) -> Seen:
-    facts = rows.facts(row, WITH_KEYS)
+def _shown(row: rows.Row, protocol: rows.Protocol) -> Seen:
+    facts = rows.facts(row, protocol.times)
     has_word = row.state == TaskState.STUCK and row.has_word
-    return seen(facts, WITH_KEYS.declared(), WITH_KEYS.timing, has_word=has_word)
+    return seen(facts, protocol.capabilities, protocol.times.timing, has_word=has_word)
 
 
 def _fits(shown: Seen, step: Step) -> bool:

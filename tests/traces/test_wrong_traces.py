@@ -10,8 +10,18 @@ from dataclasses import dataclass
 import pytest
 
 from returns.states import TaskState
-from tests.model.payment import WITH_KEYS, World
-from tests.traces.checker import ASKS_AGAIN, CLAIM, EVENT, RECORD, SET_ASIDE, TIME, Checker, Step
+from tests.traces.checker import (
+    ASKS_AGAIN,
+    CLAIM,
+    EVENT,
+    RECORD,
+    SET_ASIDE,
+    TIME,
+    Checker,
+    Step,
+    payment_checker,
+    posting_checker,
+)
 
 
 def _step(kind: str, what: str = "", lease: int = 0, /, **shows: object) -> Step:
@@ -94,15 +104,44 @@ PAIRS = {
     ),
 }
 
+_DRAFT = (_SENT, _step(RECORD, "accepted", 1, state=TaskState.ACCEPTED))
+_REFUSED = (_SENT, _step(RECORD, "refused", 1, state=TaskState.STUCK, has_word=True))
+
+IN_THE_BOOKS = {
+    "a second draft beside the first": Pair(
+        _DRAFT, _step(CLAIM, "ask", 3), _step(CLAIM, "send", 3)
+    ),
+    "declined by a refusal": Pair(
+        _REFUSED[:1], _REFUSED[1], _step(RECORD, "refused", 1, state=TaskState.DECLINED)
+    ),
+    "taken up again before a person wants it": Pair(
+        _REFUSED, _step(ASKS_AGAIN, state=TaskState.UNKNOWN), _step(CLAIM, "ask", 3)
+    ),
+    "posted although there was no draft": Pair(
+        (*_REFUSED, _step(ASKS_AGAIN), _step(CLAIM, "ask", 3)),
+        _step(RECORD, "absent", 3, state=TaskState.UNKNOWN),
+        _step(RECORD, "settled", 3),
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def checker() -> Checker:
-    return Checker(World(WITH_KEYS))
+    return payment_checker()
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_wrong_step_is_refused_and_the_right_one_is_not(name: str, checker: Checker) -> None:
-    pair = PAIRS[name]
+    _assert_told_apart(PAIRS[name], checker)
+
+
+@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize("name", IN_THE_BOOKS)
+def test_so_it_is_in_the_books(name: str, unique: bool) -> None:
+    _assert_told_apart(IN_THE_BOOKS[name], posting_checker(unique=unique))
+
+
+def _assert_told_apart(pair: Pair, checker: Checker) -> None:
     assert checker.follow((*pair.begins, pair.right)) is None
     failure = checker.follow((*pair.begins, pair.wrong))
     assert failure is not None
