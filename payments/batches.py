@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Case, Count, Exists, OuterRef, Prefetch, Q, QuerySet, Value, When
 from django.utils import timezone
 from django_q.tasks import async_task
 
@@ -27,7 +27,7 @@ from returns.models import RefundOperation
 from returns.permissions import require
 from returns.queries import operations
 from returns.retrying import database_work_is_retried
-from returns.states import OperationState, TaskState
+from returns.states import ENDED, OperationState, TaskState
 from returns.timeline import refusals_are_recorded
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 MOST_ITEMS = 500
 
 Outcome = BatchItem.Outcome
+PAID = (OperationState.PAID, OperationState.POSTED)
 
 
 @dataclass(frozen=True, order=True)
@@ -147,17 +148,19 @@ def _words(refusal: RefundDeskError) -> str:
 
 @dataclass(frozen=True)
 class Counts:
-    """Where the returns of a batch stand."""
+    """Where the returns of a batch stand; each is counted once."""
 
     waiting: int
     refused: int
     # Approved, and another approval is needed: of a second manager, or after a decline.
     owed: int
-    # Reserved, and a person hands the money over.
-    by_hand: int
+    # Reserved, and a person has to do something: hand the money over, or look at the payment.
+    for_a_person: int
     on_its_way: int
     unknown: int
     paid: int
+    # Rejected or withdrawn since.
+    ended: int
 
     @property
     def unfinished(self) -> int:
@@ -168,24 +171,27 @@ class Counts:
 def counts(batch: ApprovalBatch) -> Counts:
     """Where the returns of a batch stand now, in one statement."""
     payments = PaymentTask.objects.filter(operation=OuterRef("operation"))
-    unsure = payments.filter(state__in=[TaskState.UNKNOWN, TaskState.STUCK])
-    for_hands = payments.filter(provider=BY_HAND, state__in=[TaskState.PENDING, TaskState.SENDING])
-    approved = Q(outcome=Outcome.APPROVED)
-    owed = approved & Q(operation__state=OperationState.APPROVED)
-    paid = approved & Q(operation__state__in=[OperationState.PAID, OperationState.POSTED])
-    unknown = approved & Q(Exists(unsure)) & ~paid & ~owed
-    by_hand = approved & Q(Exists(for_hands)) & ~unknown & ~owed
-    return Counts(
-        **batch.items.aggregate(
-            waiting=Count("pk", filter=Q(outcome=Outcome.WAITING)),
-            refused=Count("pk", filter=Q(outcome=Outcome.REFUSED)),
-            owed=Count("pk", filter=owed),
-            by_hand=Count("pk", filter=by_hand),
-            on_its_way=Count("pk", filter=approved & ~owed & ~paid & ~unknown & ~by_hand),
-            unknown=Count("pk", filter=unknown),
-            paid=Count("pk", filter=paid),
+    unknown = Exists(payments.filter(state=TaskState.UNKNOWN))
+    for_a_person = Exists(
+        payments.filter(
+            Q(state=TaskState.STUCK)
+            | Q(provider=BY_HAND, state__in=[TaskState.PENDING, TaskState.SENDING])
         )
     )
+    standings = batch.items.annotate(
+        standing=Case(
+            When(outcome=Outcome.WAITING, then=Value("waiting")),
+            When(outcome=Outcome.REFUSED, then=Value("refused")),
+            When(operation__state__in=sorted(ENDED), then=Value("ended")),
+            When(operation__state=OperationState.APPROVED, then=Value("owed")),
+            When(operation__state__in=PAID, then=Value("paid")),
+            When(unknown, then=Value("unknown")),
+            When(for_a_person, then=Value("for_a_person")),
+            default=Value("on_its_way"),
+        )
+    ).values_list("standing")
+    found = dict(standings.annotate(Count("pk")))
+    return Counts(**{field.name: found.get(field.name, 0) for field in fields(Counts)})
 
 
 def items(batch: ApprovalBatch) -> QuerySet[BatchItem]:

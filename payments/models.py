@@ -94,7 +94,11 @@ class BatchItem(models.Model):
             guards.kept(),
             guards.born("waiting", "outcome"),
             guards.fixed("batch", "operation", "version", "amount_minor"),
-            guards.fixed_once_set("done_at"),
+            pgtrigger.Protect(
+                name="carried_out_once",
+                operation=pgtrigger.Update,
+                condition=~pgtrigger.Q(old__outcome="waiting"),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -97,10 +97,13 @@ class CountsSerializer(serializers.Serializer[Any]):
     waiting = serializers.IntegerField()
     refused = serializers.IntegerField()
     owed = serializers.IntegerField(help_text="Approved; another approval is needed.")
-    by_hand = serializers.IntegerField(help_text="Reserved; a person hands the money over.")
+    for_a_person = serializers.IntegerField(
+        help_text="Reserved; a person hands the money over, or must look at the payment."
+    )
     on_its_way = serializers.IntegerField()
     unknown = serializers.IntegerField()
     paid = serializers.IntegerField()
+    ended = serializers.IntegerField(help_text="Rejected or withdrawn since.")
 
 
 class BatchSerializer(serializers.Serializer[Any]):

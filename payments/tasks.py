@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pghistory
 
-from payments import batches, dispatch
+from payments import batches, dispatch, recovery
 
 
 def pay_operation(operation_id: int) -> int:
@@ -16,4 +16,5 @@ def pay_operation(operation_id: int) -> int:
 def approve_batch(batch_id: int) -> int:
     """Carry out the decisions of a batch that wait; returns how many were approved."""
     with pghistory.context(task="approve_batch", batch=batch_id):
-        return sum(map(batches.carry_out, batches.waiting_items(batch_id)))
+        waiting = batches.waiting_items(batch_id)
+        return sum(recovery.in_threads(batches.carry_out, waiting, threads=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,6 +13,7 @@ from payments import batches, tasks
 from payments.approval import approve
 from payments.models import Approval, ApprovalBatch, BatchItem, PaymentTask
 from returns import inspection
+from returns.closing import withdraw
 from returns.errors import BatchChanged, Invalid, NotAllowed
 from returns.models import RefundOperation, RefusedAttempt
 from returns.states import OperationState
@@ -158,8 +160,13 @@ def test_the_database_keeps_decisions_as_they_were_made() -> None:
     with pytest.raises(DatabaseError), transaction.atomic():
         BatchItem.objects.all().delete()
     tasks.approve_batch(batch.pk)
-    with pytest.raises(DatabaseError), transaction.atomic():
-        BatchItem.objects.update(outcome="waiting", done_at=None)
+    for rewritten in (
+        {"outcome": "waiting", "done_at": None},
+        {"outcome": "refused"},
+        {"words": "x"},
+    ):
+        with pytest.raises(DatabaseError), transaction.atomic():
+            BatchItem.objects.update(**rewritten)
 
 
 # Over HTTP and in the browser.
@@ -227,6 +234,33 @@ def test_what_a_person_hands_over_is_counted_as_that() -> None:
     batch = opened(factories.inspected(order))
     tasks.approve_batch(batch.pk)
     counts = batches.counts(batch)
-    assert (counts.by_hand, counts.unfinished) == (1, 0)
+    assert (counts.for_a_person, counts.unfinished) == (1, 0)
     page = signed_in(factories.manager()).get(f"/approvals/batches/{batch.token}/")
-    assert "to be handed over 1" in text_of(page)
+    assert "for a person 1" in text_of(page)
+
+
+def test_what_is_withdrawn_after_the_first_of_two_approvals_is_not_on_its_way() -> None:
+    line = factories.line(price_minor=6_000_00)
+    operation = factories.inspected(factories.OrderFactory.create(lines=[line]))
+    batch = batches.open_batch(
+        token=uuid4(), by=factories.manager(), decisions=[yes_to(operation, 6_000_00)]
+    )
+    tasks.approve_batch(batch.pk)
+    assert batches.counts(batch).owed == 1, "a second manager has to agree"
+    withdraw(operation_key=operation.operation_key, by=factories.desk(), reason="keeps it")
+    counts = batches.counts(batch)
+    assert (counts.ended, counts.owed, counts.unfinished) == (1, 0, 0)
+
+
+def test_one_that_fails_for_no_known_reason_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    poison, other = factories.inspected(), factories.inspected()
+    batch = opened(poison, other)
+
+    def approve_or_break(*, operation_key: UUID, **asked: Any) -> RefundOperation:
+        if operation_key == poison.operation_key:
+            raise ZeroDivisionError
+        return approve(operation_key=operation_key, **asked)
+
+    monkeypatch.setattr(batches, "approve", approve_or_break)
+    assert tasks.approve_batch(batch.pk) == 1
+    assert outcomes(batch) == [Outcome.WAITING, Outcome.APPROVED]

@@ -228,7 +228,7 @@ def test_a_parked_event(caplog: pytest.LogCaptureFixture, operation: RefundOpera
         next_look_at=task.created_at,
     )
     assert deadlocked(webhooks.apply_parked) == 1
-    assert undone(caplog) == ["_apply_stored"]
+    assert undone(caplog) == ["_apply_waiting"]
     assert ProviderEvent.objects.get().standing == "applied"
 
 
