@@ -21,14 +21,13 @@ from returns.closing import refuse_own_work, refuse_stale
 from returns.destinations import first_fit
 from returns.errors import InsufficientBalance, Invalid, NotAllowed, Stale, WrongState
 from returns.models import Claim, OrderBalance, RefundOperation, Tender
+from returns.next_steps import MAY_HAVE_THE_MONEY
 from returns.permissions import require
 from returns.retrying import database_work_is_retried
 from returns.states import OperationState
 from returns.timeline import refusals_are_recorded
 
 _DECIDABLE = (OperationState.INSPECTED, OperationState.APPROVED)
-# Words on an earlier payment that forbid another one until a person has looked.
-_SAYS_PAID = ("paid_after_refusal", "more_than_one_payment", "reference_not_ours")
 _AGREED = (OperationState.RESERVED, OperationState.PAID, OperationState.POSTED)
 
 
@@ -106,13 +105,12 @@ def _latest(operation: RefundOperation, **mine: User) -> Approval | None:
 
 
 def _refuse_contradicted(operation: RefundOperation) -> None:
-    """Nothing is paid again while the provider says that it was paid after all."""
+    """Nothing is paid again where the customer may have the money already."""
     if operation.pay_rounds == 0:
         return
-    if operation.payments.filter(attention__in=_SAYS_PAID).exists():
+    if operation.payments.filter(attention__in=MAY_HAVE_THE_MONEY).exists():
         raise WrongState(
-            "The provider says that an earlier payment of this went out after all. "
-            "Finance must look at it first.",
+            "The customer may have the money of this already. Finance must look at it first.",
             state=operation.state,
         )
 

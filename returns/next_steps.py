@@ -49,8 +49,21 @@ CONFIRM_HAND_OVER = NextStep(
     "hand_over", _("The hand-over has begun: confirm it or give it up"), "hand_over"
 )
 HAND_OVER = NextStep("hand_over", _("Hand the money over"), "hand_over")
+FINANCE_FIRST = NextStep(
+    "resolve_mismatch",
+    _("Finance must look first: the customer may have the money already"),
+    "resolve_mismatch",
+)
 STUCK = NextStep("ask_provider", _("A person must look at the payment"), "ask_provider")
 IN_DOUBT = NextStep(None, _("The provider is being asked what became of the payment"))
+
+MAY_HAVE_THE_MONEY = frozenset(
+    {
+        *("paid_after_refusal", "more_than_one_payment", "reference_not_ours"),
+        *("refunded_elsewhere", "charged_back"),
+    }
+)
+"""Words on an earlier payment that forbid another one."""
 
 # The first that is true of any payment is said: what waits for a hand before what only waits.
 _BY_PAYMENT = (
@@ -68,6 +81,9 @@ def next_step_of(operation: OperationRow) -> NextStep:
     """
     if operation.state == OperationState.INSPECTED and most_minor(operation) <= 0:
         return NOTHING_TO_PAY
+    words = {task.attention for task in operation.payments.all()}
+    if operation.state == OperationState.APPROVED and words & MAY_HAVE_THE_MONEY:
+        return FINANCE_FIRST
     if operation.state == OperationState.APPROVED and failed_payments(operation):
         return STILL_OWED
     if operation.state == OperationState.RESERVED:

@@ -8,11 +8,13 @@ from payments import dispatch, webhooks
 from payments.models import ProviderEvent
 from reconciliation import mismatches
 from reconciliation.models import Mismatch
+from returns.errors import WrongState
 from returns.models import Order, OrderBalance
+from returns.states import OperationState
 from tests import factories
 from tests.events import signed
-from tests.oracle import nothing_changes
-from tests.payments.reading import figures, open_mismatch, reserved_payment
+from tests.oracle import nothing_changes, refused
+from tests.payments.reading import figures, open_mismatch, operation_of, reserved_payment
 from tests.sandboxes import SandboxProvider
 from tests.workers import run_until_done
 
@@ -57,6 +59,21 @@ def test_of_a_payment_under_way_the_provider_refuses_the_refund(provider: Sandbo
     dispatch.pay(task.pk)
     assert provider.ledger() == []
     assert open_mismatch(task).kind == Kind.CHARGEBACK_BESIDE_REFUND
+
+
+def test_what_the_bank_has_given_back_is_not_paid_again_another_way(
+    provider: SandboxProvider,
+) -> None:
+    order = factories.OrderFactory.create(
+        lines=[factories.line(quantity=2)],
+        tenders=[factories.card(100_00), factories.cash(100_00)],
+    )
+    task = reserved_payment(provider, order=order)
+    disputed(provider, task.tender.payment, 100_00)
+    dispatch.pay(task.pk)
+    operation = operation_of(task)
+    with refused(WrongState, state=OperationState.APPROVED):
+        factories.approved_by(factories.manager(), operation, 100_00, {"cash": 100_00})
 
 
 def test_the_same_news_again_changes_nothing(provider: SandboxProvider) -> None:

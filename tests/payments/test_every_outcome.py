@@ -46,6 +46,7 @@ Kind = Mismatch.Kind
 
 BEING_CHECKED = "The provider is being asked what became of the payment"
 ON_ITS_WAY = "The payment is on its way; nothing to do"
+FINANCE_FIRST = "Finance must look first: the customer may have the money already"
 OWED_AGAIN = "The last payment did not work; a manager approves it again"
 DONE = "Done: paid and in the books"
 A_PERSON = "A person must look at the payment"
@@ -179,8 +180,8 @@ CASES: dict[str, Case] = {
     ),
     "refunded already, by somebody else": Case(
         (),
-        (DECLINED, APPROVED, OWED_AGAIN),
-        (DECLINED, APPROVED, OWED_AGAIN),
+        (DECLINED, APPROVED, FINANCE_FIRST),
+        (DECLINED, APPROVED, FINANCE_FIRST),
         money_out=0,
         item=Kind.PAYMENT_WITHOUT_OPERATION,
         attention="The provider says this has been refunded already, and not by us.",
@@ -195,8 +196,8 @@ CASES: dict[str, Case] = {
     ),
     "the customer's bank has the charge": Case(
         (fault("disputed"),),
-        (DECLINED, APPROVED, OWED_AGAIN),
-        (DECLINED, APPROVED, OWED_AGAIN),
+        (DECLINED, APPROVED, FINANCE_FIRST),
+        (DECLINED, APPROVED, FINANCE_FIRST),
         money_out=0,
         item=Kind.CHARGEBACK_BESIDE_REFUND,
         attention="The customer's bank has taken this payment back.",
