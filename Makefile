@@ -28,7 +28,7 @@ demo: $(VENV)/product.stamp
 
 test: $(VENV)/tools.stamp browser servers
 	@exec env DJANGO_ENV=test $(BIN)/python -m config.embedded --data-dir $(DATA_DIR)/test run \
-		$(BIN)/python -m pytest -n 2 --dist loadgroup
+		$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 10
 
 check: $(VENV)/tools.stamp
 	$(BIN)/ruff check .

@@ -28,6 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# Minutes each, and no use of the tests' own database: begun first, so that no process ends long
+# after the others.
+LONGEST = ("tests/test_demo_start.py", "tests/switches/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
 @pytest.fixture
 def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Say a figure that belongs into the summary of the run, whichever process the test ran in."""

@@ -38,7 +38,7 @@ from tests.traces.runs import Run, begin_empty
 
 RUNS = int(os.environ.get("TRACE_RUNS", "0"))
 SEED = os.environ.get("TRACE_SEED", "" if RUNS else "0")
-RUNS_OF_PAYMENTS, RUNS_OF_POSTINGS = RUNS or 28, RUNS or 6
+RUNS_OF_PAYMENTS, RUNS_OF_POSTINGS = RUNS or 14, RUNS or 6
 ROWS, STEPS = 5, 70
 
 # Runs in which this never came about would show little.
