@@ -66,7 +66,11 @@ class BatchDecisionBody(Body):
 
     name = Text(max_length=40, help_text="The return, by reference (R-12) or permanent key.")
     amount = Text(max_length=24, help_text="Major units in the currency of its order.")
-    version = Whole(min_value=1, help_text="The version on which the decision was made.")
+    version = Whole(
+        min_value=1,
+        max_value=BatchItem.MOST_VERSION,
+        help_text="The version on which the decision was made.",
+    )
 
 
 class BatchBody(Body):

@@ -183,7 +183,14 @@ def test_over_the_api() -> None:
     assert api.get(f"approvals/batches/{uuid4()}/").code == "unknown_batch"
     changed = api.post("approvals/batches/", {"token": token, "returns": [{**one, "version": 9}]})
     assert (changed.status, changed.code) == (409, "batch_changed")
-    for odd, code in (({"name": "R-999"}, "unknown_return"), ({"amount": "1.005"}, "invalid")):
+    for odd, code in (
+        ({"name": "R-999"}, "unknown_return"),
+        ({"amount": "1.005"}, "invalid"),
+        ({"amount": "0"}, "invalid"),
+        ({"version": 10**12}, "invalid"),
+        ({"version": True}, "invalid"),
+        ({"name": "R-1\x00"}, "invalid"),
+    ):
         asked = {"token": str(uuid4()), "returns": [{**one, **odd}]}
         assert api.post("approvals/batches/", asked).code == code
     assert Api(factories.desk()).post("approvals/batches/", {}).status == 403
