@@ -69,9 +69,6 @@ class BatchItem(models.Model):
         APPROVED = "approved"
         REFUSED = "refused"
 
-    # What its column holds.
-    MOST_VERSION = 2**31 - 1
-
     batch = models.ForeignKey(ApprovalBatch, on_delete=models.PROTECT, related_name="items")
     operation = models.ForeignKey(RefundOperation, on_delete=models.PROTECT, related_name="+")
     version = models.PositiveIntegerField()

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from payments.models import AttemptRow, BatchItem, ProviderEvent
 from payments.outcomes import Purpose
 from returns import money
-from returns.fields import Amount, InOrder, Text, Whole, note, version
+from returns.fields import Amount, InOrder, Text, note, version
 from returns.request_body import Body
 from returns.serializers import OperationPaymentSerializer
 from returns.states import OperationState, TaskState
@@ -66,11 +66,7 @@ class BatchDecisionBody(Body):
 
     name = Text(max_length=40, help_text="The return, by reference (R-12) or permanent key.")
     amount = Text(max_length=24, help_text="Major units in the currency of its order.")
-    version = Whole(
-        min_value=1,
-        max_value=BatchItem.MOST_VERSION,
-        help_text="The version on which the decision was made.",
-    )
+    version = version(required=True)
 
 
 class BatchBody(Body):

@@ -72,9 +72,9 @@ def note(most: int = MOST_NOTE) -> Text:
     return Text(required=False, allow_blank=True, default="", max_length=most)
 
 
-def version() -> Whole:
+def version(*, required: bool = False) -> Whole:
     """The version that the decision was made on; a newer one refuses it."""
-    return Whole(required=False, min_value=1, max_value=2**31 - 1)
+    return Whole(required=required, min_value=1, max_value=2**31 - 1)
 
 
 @extend_schema_field(AMOUNT_SCHEMA)
